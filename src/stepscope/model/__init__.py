@@ -1,0 +1,1 @@
+"""Nouns with units. No I/O, no clock, no environment."""
