@@ -1,0 +1,64 @@
+"""What the analysis of one rank yields: numbers only, no words for people, no rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from stepscope.model import report
+
+
+@dataclass(frozen=True, slots=True)
+class Culprit:
+    """Who was running on the host while the device idled for one cause.
+
+    `name` is the Python function, annotation, op or call; `time_ns` its share of that idle time;
+    `span` the event's index in its file, `start_ns`/`end_ns` the longest single piece.
+    """
+
+    name: str
+    time_ns: int
+    span: int | None
+    start_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceAnalysis:
+    """One (rank, device): its accounting row that decides (scope `steps` where there are counted
+    steps, else `trace`), and what rules need beside it."""
+
+    accounting: report.Accounting
+    culprits: Mapping[str, tuple[Culprit, ...]] = field(default_factory=dict)
+    """Idle cause without `_ns` (or `copy_exposed`, `communication_exposed`) -> largest first."""
+    by_step: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+    """Counted step number -> the same integer parts as the accounting row, for that step alone:
+    `total_ns`, `compute_ns`, `communication_exposed_ns`, `copy_exposed_ns`, `idle_ns`, and
+    `idle.<cause>_ns`."""
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    """Further named numbers, absent where not measured: `bus_bandwidth_link_share` (of exposed
+    synchronising collectives, time-weighted, against one direction of the device's link),
+    `bus_bytes_per_second`, `collective_bytes`, `collective_group_size`,
+    `unlaunched_device_share`, `queued_or_unlaunched_idle_share`, `periodic_stall_share`,
+    `periodic_stall_steps`, `kernel_median_ns`, `launches_per_step`, `unclassified_share`,
+    `pageable_copy_share`, `graph_coverage`, `host_late_idle_share`."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankAnalysis:
+    """Everything computed from one rank's trace."""
+
+    rank: int | None
+    world_size: int | None
+    issues: tuple[report.HealthIssue, ...]
+    withheld: tuple[report.Withheld, ...]
+    steps: tuple[report.Step, ...]
+    accounting: tuple[report.Accounting, ...]
+    """Every row of the report, also those that do not decide."""
+    devices: tuple[DeviceAnalysis, ...]
+    operators: tuple[report.Operator, ...]
+    kernels: tuple[report.Kernel, ...]
+    collectives: tuple[report.Collective, ...]
+    device_name: str | None = None
+    accelerator: str = "cuda"
+    """`cuda`, `hip`, `mtia`, … or `cpu` where no device work is expected."""
