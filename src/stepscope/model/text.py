@@ -1,0 +1,68 @@
+"""Words for people: every text in English and Simplified Chinese, and how numbers are written in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Lang = Literal["en", "zh"]
+LANGS: tuple[Lang, ...] = ("en", "zh")
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """One text in both languages. Neither may be empty: a page half translated reads as a fault."""
+
+    en: str
+    zh: str
+
+    def __post_init__(self) -> None:
+        if not self.en.strip() or not self.zh.strip():
+            raise ValueError(f"a text needs both languages: en={self.en!r}, zh={self.zh!r}")
+
+    def in_(self, lang: Lang) -> str:
+        """The text in `lang`."""
+        return self.zh if lang == "zh" else self.en
+
+    def filled(self, **values: object) -> Text:
+        """The text with its `{names}` filled in, in both languages."""
+        return Text(en=self.en.format(**values), zh=self.zh.format(**values))
+
+
+_UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
+
+
+def duration(ns: int | float) -> str:
+    """Nanoseconds as a person reads them, three digits: `41.2 ms`, `3.00 µs`, `17 ns`.
+
+    Rounding may carry into the next unit: 999 999 ns is `1.00 ms`, not `1000 µs`.
+    """
+    sign, size = ("-", -ns) if ns < 0 else ("", ns)
+    for scale, unit in _UNITS:
+        digits = _three_digits(size / scale)
+        if float(digits) >= 1:
+            return f"{sign}{digits} {unit}"
+    return f"{sign}{size:.0f} ns"
+
+
+def _three_digits(value: float) -> str:
+    for places, limit in ((2, 9.995), (1, 99.95)):
+        if value < limit:
+            return f"{value:.{places}f}"
+    return f"{value:.0f}"
+
+
+def percent(share: float) -> str:
+    """A share 0..1 as a percentage with one decimal: `33.1 %`; what would round to nothing is `< 0.1 %`."""
+    if 0 < share < 0.0005:
+        return "< 0.1 %"
+    return f"{share * 100:.1f} %"
+
+
+def number(value: float, unit: str) -> str:
+    """A feature's value with its unit."""
+    if unit == "ratio":
+        return percent(value)
+    if unit == "ns":
+        return duration(value)
+    return f"{value:,.4g} {unit}" if abs(value) < 10_000 else f"{value:,.0f} {unit}"
