@@ -30,6 +30,7 @@ class Feature:
 
     `of` names the parts of the accounting that it sums (`idle.input`, `copy_exposed`, …): they say which health
     issues touch it, who the culprits are, and how it looks step by step. Empty for what is no part of it.
+    `needs_causes` is false where a sum of idle causes stays known although its split does not.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Feature:
     value: Callable[[Observed], float | None]
     origin: Origin = "trace"
     of: tuple[str, ...] = ()
+    needs_causes: bool = True
 
     def __ge__(self, threshold: float) -> Clause:
         return Clause(self, ">=", _number(self, threshold))

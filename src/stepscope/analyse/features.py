@@ -1,0 +1,265 @@
+"""Named numbers of one (rank, device) that rules are written in.
+
+Shares are of the accounting row's total, so they add up like the row does. A row whose idle causes are
+withheld gives none of them; a run without a device gives only what is true of its host. What needs telemetry
+is declared here too and absent until telemetry is there: a rule can then say what telemetry would add.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+
+from stepscope.model import report
+from stepscope.model.feature import Facts, Feature, Observed
+
+# ── parts of the accounting ────────────────────────────────────────────────────────────────────────
+
+
+def part_ns(row: report.Accounting, part: str) -> int:
+    """One part of an accounting row in nanoseconds: `compute`, `idle`, `idle.input`, …"""
+    head, _, cause = part.partition(".")
+    return int(getattr(row.idle, f"{cause}_ns") if cause else getattr(row, f"{head}_ns"))
+
+
+def has_device(observed: Observed) -> bool:
+    """Whether the row is about an accelerator, and not about the host of a run without one."""
+    return observed.device.accounting.device.kind != "cpu"
+
+
+def _share(*parts: str, on_host: bool = False) -> Callable[[Observed], float | None]:
+    def value(observed: Observed) -> float | None:
+        row = observed.device.accounting
+        if row.total_ns <= 0:
+            return None
+        # Without device events a device may still have been there, unseen: then nothing is known of it.
+        if not has_device(observed) and not (on_host and observed.rank.accelerator == "cpu"):
+            return None
+        return sum(part_ns(row, part) for part in parts) / row.total_ns
+
+    return value
+
+
+def _idle(cause: str, help: str, *, on_host: bool = False) -> Feature:
+    name = f"idle_{cause}_share"
+    return Feature(name, "ratio", help, _share(f"idle.{cause}", on_host=on_host), of=(f"idle.{cause}",))
+
+
+busy_share = Feature(
+    "busy_share",
+    "ratio",
+    "Time in which a compute kernel ran, as a share of the step. Busy is not efficient.",
+    _share("compute"),
+    of=("compute",),
+)
+exposed_communication_share = Feature(
+    "exposed_communication_share",
+    "ratio",
+    "Time in which communication ran and no compute kernel did, as a share of the step.",
+    _share("communication_exposed"),
+    of=("communication_exposed",),
+)
+copy_exposed_share = Feature(
+    "copy_exposed_share",
+    "ratio",
+    "Time in which a copy or set ran and neither compute nor communication did, as a share of the step.",
+    _share("copy_exposed"),
+    of=("copy_exposed",),
+)
+idle_share = Feature(
+    "idle_share",
+    "ratio",
+    "Time in which nothing ran on the device, as a share of the step.",
+    _share("idle"),
+    of=("idle",),
+)
+
+idle_queued_share = _idle("queued", "Device idle although its next work was issued, as a share of the step.")
+idle_input_share = _idle(
+    "input", "Device idle while the loader was working, as a share of the step.", on_host=True
+)
+idle_preprocess_share = _idle(
+    "preprocess",
+    "Device idle at the start of a step while the host prepares the batch, as a share of the step.",
+    on_host=True,
+)
+idle_host_sync_share = _idle(
+    "host_sync", "Device idle for run-ahead lost in synchronising calls, as a share of the step."
+)
+idle_copy_wait_share = _idle(
+    "copy_wait", "Device idle for run-ahead lost in blocking copies, as a share of the step."
+)
+idle_allocator_share = _idle(
+    "allocator", "Device idle while the host allocates or frees device memory, as a share of the step."
+)
+idle_gc_share = _idle("gc", "Device idle while Python collects garbage, as a share of the step.")
+idle_compile_share = _idle("compile", "Device idle while code is compiled or tuned, as a share of the step.")
+idle_checkpoint_share = _idle("checkpoint", "Device idle during a checkpoint, as a share of the step.")
+idle_eval_share = _idle("eval", "Device idle during an evaluation, as a share of the step.")
+idle_logging_share = _idle("logging", "Device idle while the host writes logs, as a share of the step.")
+idle_launch_share = _idle(
+    "launch", "Device idle while the host is issuing ops and launches, as a share of the step."
+)
+idle_peer_share = _idle("peer", "Device idle while the host waits for other ranks, as a share of the step.")
+idle_profiler_share = _idle("profiler", "Device idle for the profiler's own work, as a share of the step.")
+idle_python_share = _idle("python", "Device idle while Python code without ops runs, as a share of the step.")
+idle_unknown_share = _idle("unknown", "Device idle for an unknown cause, as a share of the step.")
+
+copy_stall_share = Feature(
+    "copy_stall_share",
+    "ratio",
+    "Copies that nothing hides, and idle time lost in blocking copy calls, as a share of the step.",
+    _share("copy_exposed", "idle.copy_wait"),
+    of=("copy_exposed", "idle.copy_wait"),
+)
+
+# ── further numbers of the analysis ────────────────────────────────────────────────────────────────
+
+
+def _number(name: str, unit: str, help: str) -> Feature:
+    return Feature(name, unit, help, lambda observed: observed.device.numbers.get(name))
+
+
+bus_bandwidth_link_share = _number(
+    "bus_bandwidth_link_share",
+    "ratio",
+    "Bus bandwidth implied by exposed collectives, against one direction of the device's link.",
+)
+bus_bytes_per_second = _number(
+    "bus_bytes_per_second",
+    "B/s",
+    "Bus bandwidth implied by exposed collectives.",
+)
+periodic_stall_share = _number(
+    "periodic_stall_share",
+    "ratio",
+    "Time of regularly slow steps beyond the median, as a share of the window.",
+)
+periodic_stall_steps = _number("periodic_stall_steps", "steps", "How many steps lie between two slow ones.")
+queued_or_unlaunched_idle_share = _number(
+    "queued_or_unlaunched_idle_share",
+    "ratio",
+    "Idle time before work already issued or without a recorded launch, as a share of idle time.",
+)
+unlaunched_device_share = _number(
+    "unlaunched_device_share",
+    "ratio",
+    "Device time without a recorded launch, as a share of device time.",
+)
+kernel_median_ns = _number("kernel_median_ns", "ns", "Median duration of a compute kernel.")
+launches_per_step = _number("launches_per_step", "launches", "Launch calls in a step.")
+pageable_copy_share = _number(
+    "pageable_copy_share", "ratio", "Copies from or to pageable memory, as a share of copy time."
+)
+
+
+def _unexplained_idle(observed: Observed) -> float | None:
+    idle = idle_share.value(observed)
+    share = queued_or_unlaunched_idle_share.value(observed)
+    return None if idle is None or share is None else idle * share
+
+
+unexplained_idle_share = Feature(
+    "unexplained_idle_share",
+    "ratio",
+    "Idle time before work already issued or without a recorded launch, as a share of the step.",
+    _unexplained_idle,
+    of=("idle.queued", "idle.unknown"),
+    needs_causes=False,
+)
+
+
+def _host(name: str, help: str) -> Feature:
+    def value(observed: Observed) -> float | None:
+        host = observed.device.accounting.host
+        share: float | None = getattr(host, name) if host is not None else None
+        return share
+
+    return Feature(f"host_{name}", "ratio", help, value)
+
+
+host_loader_share = _host("loader_share", "Host time in the loader, as a share of host step time.")
+host_sync_share = _host("sync_share", "Host time in synchronising calls, as a share of host step time.")
+host_copy_call_share = _host("copy_call_share", "Host time in blocking copies, as a share of host step time.")
+host_launch_share = _host("launch_share", "Host time in launch calls, as a share of host step time.")
+
+# ── absent until telemetry is there ────────────────────────────────────────────────────────────────
+
+
+def _unmeasured(name: str, unit: str, origin: report.Origin, help: str) -> Feature:
+    return Feature(name, unit, help, lambda observed: None, origin=origin)
+
+
+host_cpu_busy = _unmeasured(
+    "host_cpu_busy", "ratio", "host", "Busy share of the processor cores that this rank may use."
+)
+sm_active_mean = _unmeasured(
+    "sm_active_mean", "ratio", "telemetry", "Mean over time and multiprocessors of having work."
+)
+pcie_receive_link_share = _unmeasured(
+    "pcie_receive_link_share", "ratio", "telemetry", "Bytes received over PCIe against the link's capacity."
+)
+nvlink_link_share = _unmeasured(
+    "nvlink_link_share", "ratio", "telemetry", "Bytes over NVLink against one direction of the link."
+)
+memory_used_share = _unmeasured(
+    "memory_used_share", "ratio", "telemetry", "Device memory in use against device memory present."
+)
+disk_written_share = _unmeasured(
+    "disk_written_share", "ratio", "host", "Share of the slow steps in which this node wrote to disk."
+)
+
+# ── facts of one device ────────────────────────────────────────────────────────────────────────────
+
+
+def facts(observed: Observed, features: Iterable[Feature]) -> Facts:
+    """The facts of one device for these features; a withheld or unmeasured one is absent."""
+    values: dict[Feature, float] = {}
+    where: dict[Feature, report.Where] = {}
+    for feature in features:
+        value = None if _is_touched(observed, feature, "withheld") else feature.value(observed)
+        # A NaN is a fault of the feature, but it must never decide: every comparison with it is false.
+        if value is None or not math.isfinite(value):
+            continue
+        values[feature] = float(value)
+        place = culprit(observed, feature)
+        if place is not None:
+            where[feature] = place
+    degraded = frozenset(f for f in values if _is_touched(observed, f, "degraded"))
+    return Facts(values, degraded, where)
+
+
+def culprit(observed: Observed, feature: Feature) -> report.Where | None:
+    """Where in the recording the largest piece of a feature's time is, `None` where nobody is named."""
+    named = [
+        candidate
+        for part in feature.of
+        for candidate in observed.device.culprits.get(part.removeprefix("idle."), ())
+    ]
+    if not named:
+        return None
+    worst = max(named, key=lambda candidate: candidate.time_ns)
+    return report.Where(
+        rank=observed.rank.rank,
+        start_ns=worst.start_ns,
+        end_ns=worst.end_ns,
+        span=worst.span,
+        name=worst.name,
+    )
+
+
+def _is_touched(observed: Observed, feature: Feature, effect: report.Effect) -> bool:
+    """Whether the row's status or a health issue of this effect touches the feature's parts.
+
+    The row's status speaks of its idle causes: the union of compute needs no launches, their causes do.
+    """
+    parts = feature.of if feature.needs_causes else ("idle",)
+    if observed.device.accounting.status == effect and any(part.startswith("idle.") for part in parts):
+        return True
+    affected = {name for issue in observed.rank.issues if issue.effect == effect for name in issue.affects}
+    return bool(feature.of) and any(_covers(name, part) for name in affected for part in parts)
+
+
+def _covers(name: str, part: str) -> bool:
+    """Whether an issue that affects `name` affects this part: `idle` means its causes, not their sum."""
+    return name == "accounting" or part.startswith(f"{name}.") or (name == part != "idle")
