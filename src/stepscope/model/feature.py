@@ -28,8 +28,8 @@ class Observed:
 class Feature:
     """A named number of one observed device, `None` where it was not measured.
 
-    `of` names the parts of the accounting that it sums (`idle.input`, `copy_exposed`, …): they say which health
-    issues touch it, who the culprits are, and how it looks step by step. Empty for what is no part of it.
+    `of` names the parts of the accounting that it sums (`idle.input`, `copy_exposed`, …): they say which
+    health issues touch it, who the culprits are, and how it looks step by step. Empty for what is no part.
     `needs_causes` is false where a sum of idle causes stays known although its split does not.
     """
 
@@ -70,7 +70,7 @@ def _number(feature: Feature, threshold: object) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """One feature against one threshold. `overridden` where a site's own threshold replaced the catalogue's."""
+    """One feature against one threshold. `overridden` where a site set its own threshold."""
 
     feature: Feature
     op: Op
@@ -103,7 +103,7 @@ class Clause:
 
     def __bool__(self) -> NoReturn:
         raise TypeError(
-            f"a clause has no truth value ({self}): instead of `a <= {self.feature.name} <= b`, `and` or `or`, "
+            f"a clause has no truth value ({self}): instead of `a <= {self.feature.name} <= b`, `and`, `or`, "
             f"write two clauses, ({self.feature.name} >= a, {self.feature.name} <= b); an `or` is two rules"
         )
 

@@ -1,0 +1,42 @@
+"""The least recordings that rules ask for."""
+
+from __future__ import annotations
+
+from stepscope.model.text import Text
+from stepscope.rules.rule import Capture
+
+FEW_STEPS = Capture(
+    text=Text(
+        en="Record both sides (ProfilerActivity.CPU and .CUDA) over at least 3 steps after a warm-up step, "
+        "with prof.step() once a step.",
+        zh="用 torch.profiler 同时记录 CPU 与设备（ProfilerActivity.CPU 和 .CUDA），"
+        "预热一步后至少录 3 步，每步调用一次 prof.step()。",
+    ),
+    command="stepscope diagnose {folder}",
+)
+
+MANY_STEPS = Capture(
+    text=Text(
+        en="Record at least 20 steps in a row (device activity alone is enough), or pass the step times.",
+        zh="连续记录至少 20 步（只录设备活动即可），或提供每一步的耗时。",
+    ),
+    command="stepscope diagnose {folder}",
+)
+
+ALL_RANKS = Capture(
+    text=Text(
+        en="The traces of all ranks over the same steps: who started each collective last, and how long the "
+        "transfer itself took.",
+        zh="所有 rank 在相同步上的 trace：可看出每次集合通信谁最后开始、传输本身用了多久。",
+    ),
+    command="stepscope diagnose {folder}",
+)
+
+NODES = Capture(
+    text=Text(
+        en="Nsight Systems with CUDA graph nodes: it records every graph node, and the events and streams "
+        "that work waits for.",
+        zh="用 Nsight Systems 并打开 CUDA graph 节点级跟踪：可记录每个图节点，以及工作所等待的事件和流。",
+    ),
+    command="nsys profile --trace=cuda,nvtx,osrt --cuda-graph-trace=node --output=nodes python train.py",
+)

@@ -1,0 +1,1 @@
+"""One file a cause, named after it, holding `RULE`. Being here is being in the catalogue."""

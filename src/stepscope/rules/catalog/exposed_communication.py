@@ -1,0 +1,129 @@
+"""The device waits for communication that no computation hides.
+
+One rank's trace cannot tell a slow transfer from a peer that came late: both look like a long
+collective. What it can tell is whether the bytes moved at a plausible rate. Below a tenth of the
+link the time was not spent on transferring over that link, so the peer is late or the transport is
+the wrong one, and overlap would hide neither.
+"""
+
+from stepscope.analyse.features import (
+    bus_bandwidth_link_share,
+    bus_bytes_per_second,
+    exposed_communication_share,
+    nvlink_link_share,
+)
+from stepscope.model.text import Text
+from stepscope.rules.capture import ALL_RANKS
+from stepscope.rules.rule import Layer, Patch, Question, Reading, Remedy, Rule, Subject
+
+NCCL_LOG = Patch(kind="env", after="NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH,NET")
+
+NO_SYNC = Patch(
+    kind="code",
+    before="for micro in micro_batches:\n    loss(model(micro)).backward()",
+    after="with model.no_sync():\n    for micro in micro_batches[:-1]:\n        "
+    "loss(model(micro)).backward()\n"
+    "loss(model(micro_batches[-1])).backward()",
+)
+
+RULE = Rule(
+    id="exposed-communication",
+    cause="communication that no computation hides",
+    layer=Layer.FRAMEWORK,
+    about=Subject.RANK,
+    verdict="waiting-for-communication",
+    title=Text(
+        en="The device waits for communication; late peer, slow transfer or wrong transport is undecided",
+        zh="设备在等待通信；是对端迟到、传输慢还是传输通道不对，尚不能判定",
+    ),
+    explanation=Text(
+        en="Collectives run on the device while no compute kernel does. A long collective is a slow "
+        "transfer, or a wait for the rank that comes last.",
+        zh="设备上只有集合通信在运行，没有计算与之重叠。"
+        "集合通信耗时长，可能是传输慢，也可能是在等最后到达的 rank。",
+    ),
+    when=(exposed_communication_share >= 0.10,),
+    corroborated_by=(nvlink_link_share <= 0.10,),
+    cost=exposed_communication_share,
+    readings=(
+        Reading(
+            Text(
+                en="The device waits for communication at a rate far below the link: late peer or wrong "
+                "transport, undecided from one rank",
+                zh="设备在等待通信，速率远低于链路能力：对端迟到或传输通道不对，仅凭一个 rank 不能判定",
+            ),
+            only_if=(bus_bandwidth_link_share < 0.10,),
+        ),
+        Reading(
+            Text(
+                en="The device waits for communication that no computation hides",
+                zh="设备在等待未被计算掩盖的通信",
+            ),
+            only_if=(bus_bandwidth_link_share >= 0.10,),
+        ),
+    ),
+    question=Question(
+        settled_by=(bus_bandwidth_link_share >= 0.10,),
+        missing=("collective start times of the other ranks", "transport chosen by NCCL"),
+        capture=ALL_RANKS,
+    ),
+    shows=(bus_bandwidth_link_share, bus_bytes_per_second),
+    checks=(
+        Text(
+            en="Compare the ranks: in each collective, who starts last, and how long is it from there to "
+            "the end?",
+            zh="对比各 rank：每次集合通信谁最后开始？从那时到结束用了多久？",
+        ),
+        Text(
+            en="Read the transport in the NCCL log: NET/Socket where InfiniBand was meant, or P2P disabled?",
+            zh="查看 NCCL 日志中的传输通道：本应使用 InfiniBand 却是 NET/Socket，或 P2P 被禁用？",
+        ),
+        Text(
+            en="Look for NCCL debugging variables left in the environment (NCCL_P2P_DISABLE, "
+            "NCCL_IB_DISABLE, …).",
+            zh="检查环境中是否残留 NCCL 调试变量（NCCL_P2P_DISABLE、NCCL_IB_DISABLE 等）。",
+        ),
+    ),
+    remedies=(
+        Remedy(
+            Text(
+                en="Compare the traces of all ranks before changing anything: the rank that starts last is "
+                "the one to look at.",
+                zh="改动之前先对比所有 rank 的 trace：最后开始的 rank 才是要查的对象。",
+            ),
+            unless=(bus_bandwidth_link_share >= 0.10,),
+            clears=exposed_communication_share <= 0.05,
+            is_step_towards=True,
+        ),
+        Remedy(
+            Text(
+                en="Let NCCL log the transport it chooses, and compare it with the fabric of the machine.",
+                zh="让 NCCL 打印其选择的传输通道，并与机器的实际网络对照。",
+            ),
+            unless=(bus_bandwidth_link_share >= 0.10,),
+            clears=exposed_communication_share <= 0.05,
+            patch=NCCL_LOG,
+            is_step_towards=True,
+        ),
+        Remedy(
+            Text(
+                en="Reduce gradients once per optimizer step instead of once per micro-batch, and let the "
+                "reduction of one bucket run beside the backward pass of the next.",
+                zh="每个优化器步只做一次梯度归约，而不是每个微批次一次；"
+                "并让一个 bucket 的归约与后续反向计算重叠。",
+            ),
+            only_if=(bus_bandwidth_link_share >= 0.10,),
+            clears=exposed_communication_share <= 0.05,
+            patch=NO_SYNC,
+        ),
+    ),
+    references={
+        exposed_communication_share: "published trace tools warn at 5–10 % of a step; data exchange is 7 % "
+        "of the issues of An Empirical Study on Low GPU Utilization (ICSE 2024)",
+        bus_bandwidth_link_share: "nccl-tests defines bus bandwidth so that it can be held against the "
+        "link's peak; healthy large messages reach most of it, and a tenth is out of reach of any overlap "
+        "fault",
+        nvlink_link_share: "the same tenth, seen by the device's own counters",
+    },
+    needs=ALL_RANKS,
+)

@@ -1,0 +1,78 @@
+"""Copies between host and device hold up the device.
+
+The copy engine works while no kernel runs, or the host blocks in a copy of pageable memory and
+issues nothing. `non_blocking=True` changes nothing for memory that is not pinned: only the kind in
+the copy's name tells.
+"""
+
+from stepscope.analyse.features import (
+    copy_exposed_share,
+    copy_stall_share,
+    host_copy_call_share,
+    idle_copy_wait_share,
+    pageable_copy_share,
+    pcie_receive_link_share,
+)
+from stepscope.model.text import Text
+from stepscope.rules.capture import FEW_STEPS
+from stepscope.rules.rule import Layer, Patch, Remedy, Rule, Subject
+
+PINNED = Patch(
+    kind="code",
+    before='batch = batch.to("cuda")',
+    after='loader = DataLoader(dataset, pin_memory=True)\nbatch = batch.to("cuda", non_blocking=True)',
+)
+
+RULE = Rule(
+    id="exposed-copy",
+    cause="copies between host and device that nothing hides",
+    layer=Layer.FRAMEWORK,
+    about=Subject.RANK,
+    verdict="other-stall",
+    title=Text(en="The device waits for copies", zh="设备在等待数据拷贝"),
+    explanation=Text(
+        en="Copies run while no kernel does, or the host blocks in them and issues nothing meanwhile.",
+        zh="拷贝进行时没有任何 kernel 在运行，或主机阻塞在拷贝中而无法继续下发任务。",
+    ),
+    when=(copy_stall_share >= 0.05,),
+    corroborated_by=(pcie_receive_link_share >= 0.30,),
+    cost=copy_stall_share,
+    shows=(copy_exposed_share, idle_copy_wait_share, pageable_copy_share, host_copy_call_share),
+    checks=(
+        Text(
+            en="Read the kind in the copy's name: Pageable means that the host blocks, whatever "
+            "non_blocking says.",
+            zh="看拷贝名称中的类型：Pageable 表示主机会阻塞，与 non_blocking 参数无关。",
+        ),
+        Text(
+            en="If pinned copies are slow too, compare the link's generation and width with the slot's.",
+            zh="如果锁页内存的拷贝也慢，检查 PCIe 链路的代次和宽度是否低于插槽规格。",
+        ),
+    ),
+    remedies=(
+        Remedy(
+            Text(
+                en="Pin the batches in the loader and copy with non_blocking=True.",
+                zh="在加载器中使用锁页内存，并以 non_blocking=True 拷贝。",
+            ),
+            unless=(pageable_copy_share <= 0.05,),
+            clears=copy_stall_share <= 0.02,
+            patch=PINNED,
+        ),
+        Remedy(
+            Text(
+                en="Copy the next batch on a stream of its own while the device works on this one.",
+                zh="在单独的流上提前拷贝下一个批次，与当前批次的计算重叠。",
+            ),
+            clears=copy_stall_share <= 0.02,
+        ),
+    ),
+    references={
+        copy_stall_share: "data transfer between host and device is 28 % of the issues of An Empirical Study "
+        "on Low GPU Utilization (ICSE 2024); 5 % of a step is where a finding becomes a warning here",
+        pageable_copy_share: "PyTorch's performance tuning guide: only pinned memory copies asynchronously; "
+        "5 % leaves room for stray scalars",
+        pcie_receive_link_share: "a third of the link in bursts is what batch copies show on PCIe counters",
+    },
+    needs=FEW_STEPS,
+)

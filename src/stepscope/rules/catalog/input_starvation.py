@@ -1,0 +1,90 @@
+"""The device waits for its next batch.
+
+Steps begin with a gap in which nothing runs on the device while the loader is still working. Seen
+after a move to faster devices, with few loader workers, or on a cold shared file system. A slow
+loader that hides behind queued device work is not this: it costs nothing.
+"""
+
+from stepscope.analyse.features import (
+    host_cpu_busy,
+    host_loader_share,
+    idle_input_share,
+    pcie_receive_link_share,
+    sm_active_mean,
+)
+from stepscope.model.text import Text
+from stepscope.rules.capture import FEW_STEPS
+from stepscope.rules.rule import Layer, Patch, Remedy, Rule, Subject
+
+LOADER_WORKERS = Patch(
+    kind="code",
+    before="DataLoader(dataset, batch_size=B)",
+    after="DataLoader(dataset, batch_size=B, num_workers=N, pin_memory=True, prefetch_factor=2, "
+    "persistent_workers=True)  # N: cores per device",
+)
+
+RULE = Rule(
+    id="input-starvation",
+    cause="slow data loader",
+    layer=Layer.BUSINESS,
+    about=Subject.RANK,
+    verdict="waiting-for-data",
+    title=Text(en="The device waits for its next batch", zh="设备在等待下一个批次"),
+    explanation=Text(
+        en="Nothing runs on the device while the loader is still fetching: the device could have worked.",
+        zh="数据加载尚未完成，设备上没有任何任务在运行，这段时间本可用于计算。",
+    ),
+    when=(idle_input_share >= 0.10,),
+    corroborated_by=(sm_active_mean <= 0.70, pcie_receive_link_share <= 0.50),
+    cost=idle_input_share,
+    shows=(host_loader_share,),
+    checks=(
+        Text(
+            en="Read num_workers, pin_memory and prefetch_factor of the loader: num_workers=0 loads in the "
+            "step itself.",
+            zh="查看 DataLoader 的 num_workers、pin_memory、prefetch_factor："
+            "num_workers=0 表示在训练步内同步加载。",
+        ),
+        Text(
+            en="Feed one batch in memory again and again: if the gap goes, the loader is the cause; if it "
+            "stays, it is not.",
+            zh="反复使用内存中的同一个批次：空隙消失则原因在加载，空隙仍在则不是。",
+        ),
+        Text(
+            en="Then read from cached files: if the gap goes now, storage is slow; if it stays, decoding is.",
+            zh="再改为读取已缓存的文件：空隙消失说明存储慢，空隙仍在说明解码或增强慢。",
+        ),
+    ),
+    remedies=(
+        Remedy(
+            Text(
+                en="Raise num_workers towards the cores per device, pin memory, prefetch two batches, keep "
+                "the workers between epochs.",
+                zh="将 num_workers 提高到接近每设备可用的核数，启用锁页内存，"
+                "预取两个批次，并在各 epoch 间保留 worker。",
+            ),
+            unless=(host_cpu_busy >= 0.90,),
+            clears=idle_input_share <= 0.05,
+            patch=LOADER_WORKERS,
+        ),
+        Remedy(
+            Text(
+                en="Decode on the device or ahead of time: the host has no cores left for more workers.",
+                zh="改为在设备上解码或离线预处理：主机已没有空闲核可供更多 worker 使用。",
+            ),
+            only_if=(host_cpu_busy >= 0.90,),
+            clears=idle_input_share <= 0.05,
+        ),
+    ),
+    references={
+        idle_input_share: "TraceML warns where waiting for input takes 10 % of a step and calls 20 % "
+        "critical; cleared at the 5 % where trace tools stop mentioning it",
+        sm_active_mean: "SageMaker Debugger's batch-size and bottleneck rules take 70 % as the line of "
+        "low use",
+        host_cpu_busy: "SageMaker Debugger calls processors above 90 % a bottleneck",
+        pcie_receive_link_share: "half a link: above it the transfer itself may be the limit (Analyzing and "
+        "Mitigating Data Stalls in DNN Training, VLDB 2021, separates fetch, preparation and copy)",
+    },
+    needs=FEW_STEPS,
+    explains=("periodic-stall",),
+)

@@ -1,0 +1,91 @@
+"""The device finishes its work faster than the host issues it.
+
+Many short kernels, each launched by its own chain of calls: the queue is empty most of the time.
+Short kernels alone are no sign of it; that the next launch came after the device went idle is.
+"""
+
+from stepscope.analyse.features import (
+    host_launch_share,
+    idle_compile_share,
+    idle_launch_share,
+    kernel_median_ns,
+    launches_per_step,
+    sm_active_mean,
+)
+from stepscope.model.text import Text
+from stepscope.rules.capture import FEW_STEPS
+from stepscope.rules.rule import Layer, Patch, Remedy, Rule, Subject
+
+COMPILE = Patch(
+    kind="code",
+    before="model = Model()",
+    after='model = torch.compile(Model(), mode="reduce-overhead")',
+)
+
+FUSED = Patch(
+    kind="code",
+    before="torch.optim.AdamW(model.parameters())",
+    after="torch.optim.AdamW(model.parameters(), fused=True)",
+)
+
+RULE = Rule(
+    id="launch-bound",
+    cause="host issues work slower than the device does it",
+    layer=Layer.FRAMEWORK,
+    about=Subject.RANK,
+    verdict="other-stall",
+    title=Text(
+        en="The device waits for the host to issue ops and launches", zh="设备在等待主机下发算子和 kernel"
+    ),
+    explanation=Text(
+        en="The device's queue is empty between kernels, because the host needs longer to issue an op than "
+        "the device to run it.",
+        zh="kernel 之间设备队列为空：主机下发一个算子的时间比设备执行它还长。",
+    ),
+    when=(idle_launch_share >= 0.15,),
+    unless=(idle_compile_share >= 0.05,),
+    corroborated_by=(sm_active_mean <= 0.70,),
+    cost=idle_launch_share,
+    shows=(launches_per_step, kernel_median_ns, host_launch_share),
+    checks=(
+        Text(
+            en="Double the batch: if the step takes as long as before, the host is the limit.",
+            zh="把批次加倍：如果单步耗时几乎不变，瓶颈就在主机下发。",
+        ),
+        Text(
+            en="Is one core at 100 %, or its clock low? The thread that launches cannot be spread over "
+            "cores.",
+            zh="是否有一个核 100 % 占用或频率偏低？下发线程无法分摊到多个核。",
+        ),
+        Text(
+            en="Was the trace recorded with stacks and shapes? They slow the host; record again without "
+            "them.",
+            zh="录制时是否打开了调用栈和形状？它们会拖慢主机，关掉后重录一次。",
+        ),
+    ),
+    remedies=(
+        Remedy(
+            Text(
+                en="Compile the model with CUDA graphs, so that one launch issues many kernels.",
+                zh="编译模型并启用 CUDA graph，使一次下发包含多个 kernel。",
+            ),
+            clears=idle_launch_share <= 0.05,
+            patch=COMPILE,
+        ),
+        Remedy(
+            Text(
+                en="Use a fused optimizer, and more work per launch: a larger batch where memory allows.",
+                zh="使用融合优化器，并增加每次下发的工作量：显存允许时增大批次。",
+            ),
+            clears=idle_launch_share <= 0.05,
+            patch=FUSED,
+        ),
+    ),
+    references={
+        idle_launch_share: "published trace tools mention launch overhead at 3 % and warn at 15 % of a step",
+        idle_compile_share: "5 % of a step in compilers: the window is a warm-up and not the steady state",
+        sm_active_mean: "SageMaker Debugger's batch-size and bottleneck rules take 70 % as the line of "
+        "low use",
+    },
+    needs=FEW_STEPS,
+)

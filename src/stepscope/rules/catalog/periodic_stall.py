@@ -1,0 +1,111 @@
+"""Every so many steps one is slow.
+
+Checkpoints, evaluations, logging, garbage collection and a loader that delivers in bursts all come
+by the clock. The mean hides them and a trace of five steps may miss them.
+"""
+
+from stepscope.analyse.features import (
+    disk_written_share,
+    idle_checkpoint_share,
+    idle_eval_share,
+    idle_gc_share,
+    idle_input_share,
+    idle_logging_share,
+    periodic_stall_share,
+    periodic_stall_steps,
+)
+from stepscope.model.text import Text
+from stepscope.rules.capture import MANY_STEPS
+from stepscope.rules.rule import Layer, Patch, Remedy, Rule, Subject
+
+ASYNC_SAVE = Patch(
+    kind="code",
+    before="torch.distributed.checkpoint.save(state, checkpoint_id=path)",
+    after="torch.distributed.checkpoint.async_save(state, checkpoint_id=path)",
+)
+
+PLANNED_GC = Patch(
+    kind="code",
+    before="for step, batch in enumerate(loader):",
+    after="gc.disable()\nfor step, batch in enumerate(loader):\n    if step % 500 == 0:\n        "
+    "gc.collect()",
+)
+
+RULE = Rule(
+    id="periodic-stall",
+    cause="regularly slow steps",
+    layer=Layer.BUSINESS,
+    about=Subject.RANK,
+    verdict="other-stall",
+    title=Text(en="Steps are slow at regular intervals", zh="每隔固定步数出现一次慢步"),
+    explanation=Text(
+        en="What happens every so many steps takes time that the mean hides: a checkpoint, an evaluation, "
+        "logs, garbage collection, or a loader that delivers in bursts.",
+        zh="每隔若干步发生的事情占用了时间而被均值掩盖：检查点、评测、日志、垃圾回收，或成批到达的数据加载。",
+    ),
+    when=(periodic_stall_share >= 0.05,),
+    corroborated_by=(disk_written_share >= 0.50,),
+    cost=periodic_stall_share,
+    shows=(
+        periodic_stall_steps,
+        idle_checkpoint_share,
+        idle_eval_share,
+        idle_gc_share,
+        idle_input_share,
+        idle_logging_share,
+    ),
+    checks=(
+        Text(
+            en="Compare the period with the intervals of checkpoints, evaluation and logging.",
+            zh="把周期与检查点、评测、日志的间隔对照。",
+        ),
+        Text(
+            en="Does the period equal num_workers? Then the loader delivers in bursts and is too slow on "
+            "average.",
+            zh="周期是否等于 num_workers？若是，说明加载成批到达，平均速度不够。",
+        ),
+        Text(
+            en="Do different ranks stop at different steps? Then it is garbage collection more than "
+            "anything.",
+            zh="各 rank 是否在不同步上停顿？若是，多半是垃圾回收。",
+        ),
+    ),
+    remedies=(
+        Remedy(
+            Text(
+                en="Write checkpoints in the background, or to local disk first.",
+                zh="在后台写检查点，或先写到本地盘再上传。",
+            ),
+            only_if=(idle_checkpoint_share >= 0.01,),
+            clears=periodic_stall_share <= 0.02,
+            patch=ASYNC_SAVE,
+        ),
+        Remedy(
+            Text(
+                en="Collect garbage at the same planned step on all ranks instead of whenever Python "
+                "decides.",
+                zh="让所有 rank 在同一预定步执行垃圾回收，而不是由 Python 随时触发。",
+            ),
+            only_if=(idle_gc_share >= 0.01,),
+            clears=periodic_stall_share <= 0.02,
+            patch=PLANNED_GC,
+        ),
+        Remedy(
+            Text(
+                en="Open a slow step beside a median one and compare what the host does in them.",
+                zh="把一个慢步与一个中位步并排打开，对比主机在做什么。",
+            ),
+            clears=periodic_stall_share <= 0.02,
+            is_step_towards=True,
+        ),
+    ),
+    references={
+        periodic_stall_share: "5 % of the run is where a finding becomes a warning here; checkpoints alone "
+        "are 16 % of the issues of An Empirical Study on Low GPU Utilization (ICSE 2024)",
+        idle_checkpoint_share: "1 % of the window: enough to be seen in one slow step of twenty",
+        idle_gc_share: "1 % of the window; planned collection gave Understanding Stragglers in Large Model "
+        "Training Using What-if Analysis (OSDI 2025) 12.6 % on 128 ranks",
+        disk_written_share: "half of the slow steps write: the coincidence is no accident",
+    },
+    needs=MANY_STEPS,
+)

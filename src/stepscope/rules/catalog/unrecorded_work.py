@@ -1,0 +1,100 @@
+"""The device idles before work that had already been issued, or whose launch was not recorded.
+
+Then the host is not late, and no host cause may be claimed. Work waits for an event, for another
+stream, for graph nodes that were not recorded, or for the device itself between two kernels. A host
+that blocks in copies behind such work suffers from it: taking the copies away would buy nothing.
+"""
+
+from stepscope.analyse.features import (
+    host_copy_call_share,
+    host_sync_share,
+    idle_queued_share,
+    idle_share,
+    idle_unknown_share,
+    queued_or_unlaunched_idle_share,
+    sm_active_mean,
+    unexplained_idle_share,
+    unlaunched_device_share,
+)
+from stepscope.model.text import Text
+from stepscope.rules.capture import NODES
+from stepscope.rules.rule import Layer, Patch, Question, Reading, Remedy, Rule, Subject
+
+GRAPH_NODES = Patch(kind="command", after=NODES.command)
+
+RULE = Rule(
+    id="unrecorded-work",
+    cause="device waits for work that the trace does not show",
+    layer=Layer.FRAMEWORK,
+    about=Subject.DEVICE,
+    verdict="undecided",
+    title=Text(
+        en="Most idle time lies before work already issued, so the host is not the cause; the trace does not "
+        "show what it waits for",
+        zh="大部分空闲发生在任务已下发之后，原因不在主机；trace 中看不到它在等什么",
+    ),
+    explanation=Text(
+        en="The work was issued in time, or its launch was not recorded: graph nodes that were not recorded, "
+        "event and stream waits, or the latency between short kernels.",
+        zh="任务已及时下发，或其下发未被记录：可能是未记录的图节点、事件与流等待，"
+        "或短 kernel 之间的固有延迟。",
+    ),
+    when=(idle_share >= 0.15, queued_or_unlaunched_idle_share >= 0.50),
+    corroborated_by=(sm_active_mean >= 0.70,),
+    cost=unexplained_idle_share,
+    readings=(
+        Reading(
+            Text(
+                en="Most idle time lies before work already issued; the host's blocking copies are a "
+                "consequence of it, not the cause",
+                zh="大部分空闲发生在任务已下发之后；主机阻塞在拷贝中是其后果，而不是原因",
+            ),
+            only_if=(host_copy_call_share >= 0.25,),
+        ),
+    ),
+    question=Question(
+        settled_by=(queued_or_unlaunched_idle_share < 0.50,),
+        missing=("graph nodes", "event and stream waits"),
+        capture=NODES,
+    ),
+    shows=(
+        idle_queued_share,
+        idle_unknown_share,
+        unlaunched_device_share,
+        host_copy_call_share,
+        host_sync_share,
+    ),
+    checks=(
+        Text(
+            en="Does the run replay CUDA graphs? Their nodes may be missing from the trace: record them.",
+            zh="是否在重放 CUDA graph？其节点可能没有录到：请打开节点级记录。",
+        ),
+        Text(
+            en="Which event or stream does the work after the longest gap wait for?",
+            zh="最长空隙之后的任务在等待哪个事件或哪条流？",
+        ),
+        Text(
+            en="Are the gaps many and of a few microseconds? Then it is the latency between short kernels.",
+            zh="空隙是否多而短（几微秒）？若是，那是短 kernel 之间的固有延迟。",
+        ),
+    ),
+    remedies=(
+        Remedy(
+            Text(
+                en="Record again with graph nodes and event waits before changing anything on the host.",
+                zh="在改动主机端代码之前，先带图节点和事件等待重新录制。",
+            ),
+            clears=queued_or_unlaunched_idle_share <= 0.25,
+            patch=GRAPH_NODES,
+            is_step_towards=True,
+        ),
+    ),
+    references={
+        idle_share: "published trace tools speak of an idle device from 15 % of a step",
+        queued_or_unlaunched_idle_share: "more than half: then no host cause can hold the larger part",
+        host_copy_call_share: "a quarter of host time in copies is what would otherwise be blamed",
+        sm_active_mean: "counters that see 70 % busy where the trace sees idle time: the trace is incomplete",
+    },
+    needs=NODES,
+    explains=("exposed-copy", "hidden-sync", "launch-bound"),
+)
