@@ -98,8 +98,9 @@ class Build:
             "name": name,
             "pid": pid,
             "tid": tid,
-            "ts": float(begin + self.at),
-            "dur": float(finish - begin),
+            # Decimals: a float of microseconds since the epoch cannot hold three of them.
+            "ts": begin + self.at,
+            "dur": finish - begin,
         }
         if args:
             event["args"] = args

@@ -20,7 +20,7 @@ and calls then count as `launch`, frames and annotations as `python`; `wait` = a
 | logging    | annotations `logging`, `log_metrics`; frames of logging, tensorboard, `print`                |
 | peer       | annotation and op `gloo:all_reduce`; op `c10d::barrier`; frame of distributed_c10d barrier   |
 | -          | ops aten::…, `autograd::engine::evaluate_function: …`, `CheckpointFunction`; other calls;    |
-|            | annotations forward, optimizer, `Optimizer.step#SGD.step`, activation_checkpointing; frames  |
+|            | annotations forward, optimizer, Optimizer.step…, activation_checkpointing, nccl:…; frames    |
 |            | of the training script, torch/utils/checkpoint.py (activation checkpointing), acquire        |
 | wait       | op and annotation `backward`; frames backward, run_backward, acquire, threading wait         |
 
@@ -68,7 +68,14 @@ FRAMES = (
     "torch/utils/checkpoint.py(488): checkpoint",
     "nn.Module: Linear_0",
 )
-NOTES = ("forward", "optimizer", "Optimizer.step#SGD.step", "activation_checkpointing", "backward")
+NOTES = (
+    "forward",
+    "optimizer",
+    "Optimizer.step#SGD.step",
+    "activation_checkpointing",
+    "nccl:all_reduce",
+    "backward",
+)
 WAITING_FRAMES = (
     "<built-in method acquire of _thread.lock object>",
     "threading.py(359): wait",

@@ -109,7 +109,7 @@ THREAD_START = frozenset(
     }
 )
 # Rows of a process-group back end (only asked in traces without device events).
-COLLECTIVE = frozenset({"gloo:all_reduce", "gloo:broadcast", "c10d::barrier"})
+COLLECTIVE = frozenset({"gloo:all_reduce", "gloo:broadcast", "nccl:all_reduce", "c10d::barrier"})
 
 COMMUNICATION_KERNELS = (
     "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
@@ -329,8 +329,8 @@ class Reference:
             self.main = self.step_thread
         else:
             same = [t for t in self.threads if t[0] == t[1]]
-            first = min(self.rows, key=lambda r: (r.start, r.index))
-            self.main = same[0] if same else first.thread
+            first = min(self.rows, key=lambda r: (r.start, r.index), default=None)
+            self.main = same[0] if same or first is None else first.thread
         autograd = [
             t
             for t in self.threads
