@@ -1,0 +1,105 @@
+"""The command line: one file a verb. This one finds the verbs and turns every end into an exit code.
+
+Verbs import what they need when they run, so that `stepscope --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from stepscope.model.error import StepscopeError
+from stepscope.version import VERSION
+
+VERBS = ("diagnose", "demo", "doctor", "rules", "explain")
+
+EXIT_OURS = 70
+EXIT_INTERRUPTED = 130
+
+
+class _Verbs(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in VERBS:
+            return None
+        command: click.Command = importlib.import_module(f"stepscope.cli.{name}").command
+        return command
+
+
+def _show_version(ctx: click.Context, param: click.Parameter, wanted: bool) -> None:
+    if not wanted or ctx.resilient_parsing:
+        return
+    from stepscope.offline import has_native_loader
+
+    click.echo(f"stepscope {VERSION} (native loader: {'yes' if has_native_loader() else 'no'})")
+    ctx.exit()
+
+
+@click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_show_version,
+    help="Version, and which loader.",
+)
+def cli() -> None:
+    """Says why a GPU training step is slow, and what to do about it.
+
+    Exit codes: 0 done, 1 a finding at or above --fail-on, 2 wrong usage, 3 nothing asked for can be read,
+    4 a service cannot be reached, 5 refused, 70 our fault, 130 interrupted.
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit code. Errors are one line on stderr."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    is_debug = "--debug" in words
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a name that the terminal cannot show is no reason to stop
+            stream.reconfigure(errors="replace")
+    try:
+        code = cli.main(words, prog_name="stepscope", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.ctx.get_help() if error.ctx else "", err=True)
+        return 2
+    except click.UsageError as error:
+        where = error.ctx.command_path if error.ctx else "stepscope"
+        return _fail(f"{error.format_message()} (see `{where} --help`)", 2, is_debug)
+    except click.ClickException as error:
+        return _fail(error.format_message(), 2, is_debug)
+    except (KeyboardInterrupt, click.Abort):
+        return _fail("interrupted", EXIT_INTERRUPTED, False)
+    except BrokenPipeError:
+        # The reader has gone (`| head`): nothing is left to say, and nothing went wrong.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except StepscopeError as error:
+        return _fail(str(error), error.exit_code, is_debug)
+    except MemoryError:
+        return _fail("out of memory; give fewer files at a time, or fewer --jobs", 3, is_debug)
+    except Exception as error:  # noqa: BLE001  the outer wall
+        what = " ".join(f"{type(error).__name__}: {error}".split())
+        mend = "this is a fault of stepscope: please report it with the command"
+        return _fail(f"{what}; {mend}{'' if is_debug else ' and what --debug adds'}", EXIT_OURS, is_debug)
+
+
+def _fail(line: str, code: int, is_debug: bool) -> int:
+    if is_debug:
+        import traceback
+
+        traceback.print_exc()
+    one_line = " ".join(line.split())
+    with contextlib.suppress(OSError):  # where stderr is gone too, the code says it
+        click.echo(f"stepscope: {one_line}", err=True)
+    return code

@@ -1,0 +1,26 @@
+"""`stepscope demo`: the first answer, with no GPU and no file."""
+
+from __future__ import annotations
+
+import click
+
+from stepscope.cli import option
+
+SAMPLE = "demo.pt.trace.json.gz"
+
+
+@click.command("demo")
+@option.format_option(*option.FORMATS)
+@option.output_option
+@option.lang_option
+@option.debug_option
+def command(form: str, output: str | None, lang: str) -> int:
+    """Diagnose the packaged sample: a made-up run whose loader is too slow."""
+    from importlib.resources import as_file, files
+
+    from stepscope import offline
+
+    with as_file(files("stepscope.demo") / SAMPLE) as path:
+        report = offline.diagnose([str(path)], lang=lang)
+    option.put_report(report, form, lang, output)
+    return 0

@@ -1,0 +1,109 @@
+"""`stepscope diagnose PATH…`: where the time of a step went, and why."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from stepscope.cli import option
+
+if TYPE_CHECKING:
+    from stepscope.model.report import Report
+
+
+class _StepRange(click.ParamType):
+    name = "A:B"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, int]:
+        if isinstance(value, tuple):
+            return value
+        first, colon, last = str(value).partition(":")
+        try:
+            steps = int(first), int(last if colon else first)
+        except ValueError:
+            self.fail(f"{value!r} is not a range of steps; write first:last, as in 5:9", param, ctx)
+        if steps[0] > steps[1]:
+            self.fail(f"{value!r} ends before it begins; write first:last, as in 5:9", param, ctx)
+        return steps
+
+
+@click.command("diagnose")
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True)
+@click.option("--steps", type=_StepRange(), help="Only these steps, both ends included.")
+@click.option("--rank", type=click.IntRange(min=0), metavar="N", help="Only this rank.")
+@click.option("--job", metavar="ID", help="The job's name, for the report.")
+@option.format_option(*option.FORMATS)
+@option.output_option
+@option.lang_option
+@click.option(
+    "--rules-config",
+    metavar="FILE",
+    help="Thresholds of your site, in TOML: [rule-id], then feature = number.",
+)
+@click.option(
+    "--fail-on", type=click.Choice(option.SEVERITIES), help="End with 1 if a finding is at least this severe."
+)
+@click.option(
+    "--no-redact", is_flag=True, help="Keep host and user names, paths and addresses (secrets go always)."
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    default=1,
+    show_default=True,
+    help="Files read at the same time.",
+)
+@option.debug_option
+def command(
+    paths: tuple[str, ...],
+    steps: tuple[int, int] | None,
+    rank: int | None,
+    job: str | None,
+    form: str,
+    output: str | None,
+    lang: str,
+    rules_config: str | None,
+    fail_on: str | None,
+    no_redact: bool,
+    jobs: int,
+) -> int:
+    """Say where the time of a training step went, why, and what to change.
+
+    PATH is a trace of PyTorch Profiler (.json, .json.gz), an archive or a directory of them, or a pattern.
+    """
+    from stepscope import offline
+    from stepscope.cli.progress import Progress
+
+    if output not in (None, "-"):
+        option.check_output(output)
+    with Progress() as progress:
+        report = offline.diagnose(
+            paths,
+            steps=steps,
+            rank=rank,
+            job=job,
+            lang=lang,
+            rules_config=rules_config,
+            keep_identities=no_redact,
+            redact_key=os.environ.get("STEPSCOPE_REDACT_KEY"),
+            jobs=jobs,
+            on_progress=progress.advance if progress.is_shown else None,
+        )
+    option.put_report(report, form, lang, output)
+    return exit_code(report, fail_on)
+
+
+def exit_code(report: Report, fail_on: str | None) -> int:
+    """3 where the data can carry no verdict, 1 for a finding at or above `fail_on`, else 0."""
+    if report.health.verdict == "unusable":
+        return 3
+    if fail_on is not None:
+        least = option.SEVERITIES.index(fail_on)
+        if any(option.SEVERITIES.index(finding.severity) >= least for finding in report.findings):
+            return 1
+    return 0

@@ -1,0 +1,27 @@
+"""`stepscope explain RULE`: one rule with its thresholds, references and remedies."""
+
+from __future__ import annotations
+
+import difflib
+
+import click
+
+from stepscope.cli import option
+
+
+@click.command("explain")
+@click.argument("rule")
+@option.lang_option
+@option.debug_option
+def command(rule: str, lang: str) -> int:
+    """Explain one rule: what it means, when it fires, from where its numbers are, what to do."""
+    from stepscope.rules import load_catalog
+    from stepscope.views.terminal import render_explain
+
+    catalog = {each.id: each for each in load_catalog()}
+    if rule not in catalog:
+        near = difflib.get_close_matches(rule, catalog, n=1)
+        hint = f"did you mean {near[0]}?" if near else "`stepscope rules` lists them"
+        raise click.UsageError(f"there is no rule {rule!r}; {hint}")
+    render_explain(catalog[rule], option.console(), lang)
+    return 0

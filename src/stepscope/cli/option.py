@@ -1,0 +1,143 @@
+"""Options that more than one verb takes, and how an answer is put out."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from stepscope.model.report import Report
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+SEVERITIES = ("info", "warning", "critical")
+FORMATS = ("text", "json", "markdown")
+
+
+def lang_option(function: F) -> F:
+    """`--lang en|zh`."""
+    return click.option(
+        "--lang",
+        type=click.Choice(["en", "zh"]),
+        default="en",
+        show_default=True,
+        help="Language of the answer.",
+    )(function)
+
+
+def debug_option(function: F) -> F:
+    """`--debug`: the outer wall reads it from the words themselves."""
+    return click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.")(
+        function
+    )
+
+
+def format_option(*formats: str) -> Callable[[F], F]:
+    """`--format`, the first one being the default."""
+    return click.option(
+        "--format",
+        "form",
+        type=click.Choice(formats),
+        default=formats[0],
+        show_default=True,
+        help="Form of the answer.",
+    )
+
+
+def output_option(function: F) -> F:
+    """`-o FILE`."""
+    return click.option(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="Write there instead of to the screen; the file appears when it is complete.",
+    )(function)
+
+
+def console() -> Console:
+    """A console on stdout: colour only where it is a terminal (`NO_COLOR`, `FORCE_COLOR` hold)."""
+    from rich.console import Console
+
+    return Console(highlight=False)
+
+
+def put_report(report: Report, form: str, lang: str, output: str | None) -> None:
+    """Put the report out in one of `FORMATS`."""
+    if form == "json":
+        from stepscope.model.report import encode
+
+        put(encode(report) + b"\n", output)
+    elif form == "markdown":
+        from stepscope.views import markdown
+
+        put(markdown.render(report, lang).encode(), output)  # type: ignore[arg-type]
+    else:
+        from stepscope.views.terminal import render_report
+
+        if output is None or output == "-":
+            render_report(report, console(), lang)  # type: ignore[arg-type]
+        else:
+            import io
+
+            from rich.console import Console
+
+            sink = io.StringIO()
+            render_report(report, Console(file=sink, width=100, highlight=False), lang)  # type: ignore[arg-type]
+            put(sink.getvalue().encode(), output)
+
+
+def put(data: bytes, output: str | None) -> None:
+    """Write to stdout, or to a file that appears whole or not at all."""
+    if output is None or output == "-":
+        sys.stdout.flush()
+        stream = getattr(sys.stdout, "buffer", None)
+        if stream is None:
+            sys.stdout.write(data.decode())
+        else:
+            stream.write(data)
+            stream.flush()
+        return
+    path = check_output(output)
+    try:
+        if path.exists() and not path.is_file():  # a pipe or a device: nothing to replace
+            path.write_bytes(data)
+            return
+        mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o666 & ~_umask()
+        handle, name = tempfile.mkstemp(prefix=f".{path.name[:80]}.", dir=path.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+            os.chmod(name, mode)
+            os.replace(name, path)
+        except BaseException:
+            os.unlink(name)
+            raise
+    except OSError as error:
+        raise click.UsageError(
+            f"{output}: cannot be written: {error.strerror}; give another file to -o"
+        ) from error
+
+
+def check_output(output: str) -> Path:
+    """The path of `-o`, refused early where it cannot become a file."""
+    path = Path(os.path.realpath(output))
+    if path.is_dir():
+        raise click.UsageError(f"{output}: is a directory; give a file to -o")
+    if not path.parent.is_dir():
+        raise click.UsageError(f"{output}: its directory does not exist; make it first")
+    return path
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,1 @@
+"""The packaged sample, made by tools/make_demo.py."""

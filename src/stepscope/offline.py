@@ -1,0 +1,259 @@
+"""Files in, report out: the only I/O of the offline path.
+
+    load(path)        one trace, in columns, without its secrets
+    diagnose(paths)   the report of any number of traces
+
+Ranks are read one after another (or `jobs` at a time) and their columns are dropped once they are analysed:
+memory follows the largest file, not the number of files.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from stepscope.model import redact
+from stepscope.model.analysis import RankAnalysis
+from stepscope.model.error import InputError, StepscopeError, UnusableError, UsageError
+from stepscope.model.report import HealthIssue, Input, Report
+from stepscope.model.text import Lang
+from stepscope.model.trace import Trace
+
+OnProgress = Callable[[str, int, int], None]
+"""Called with an input's name, bytes read so far and bytes in all."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Read:
+    """What is kept of one input once its columns are dropped."""
+
+    input: Input
+    analyses: tuple[RankAnalysis, ...] = ()
+    known: redact.Identities = redact.NOBODY
+
+
+def has_native_loader() -> bool:
+    """Whether the native loader is built and loads here."""
+    from stepscope.trace.load import native_available
+
+    return native_available()
+
+
+def load(path: str | os.PathLike[str]) -> Trace:
+    """One trace file in columns (`stepscope.model.trace.Trace`), secrets removed.
+
+    Raises `stepscope.model.error.InputError` where nothing of it can be read; what was lost of a damaged
+    file is in `Trace.losses`.
+    """
+    from stepscope.trace.load import load as load_file
+
+    trace, _, _ = redact.trace_without_secrets(load_file(os.fspath(path)))
+    return trace
+
+
+def diagnose(
+    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    *,
+    steps: tuple[int, int] | None = None,
+    rank: int | None = None,
+    job: str | None = None,
+    lang: Lang = "en",
+    rules_config: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+    keep_identities: bool = False,
+    redact_key: str | None = None,
+    jobs: int = 1,
+    on_progress: OnProgress | None = None,
+) -> Report:
+    """The report of one or more traces: files, directories, archives or patterns.
+
+    `steps` is a range of step numbers, both ends included; `rank` leaves out every other rank; `job` names
+    the run; `lang` is the language of its sentences, `en` or `zh`; `rules_config` holds a site's thresholds,
+    as a TOML file or as `{rule: {feature: number}}`. Identities (host and user names, home paths, addresses)
+    become pseudonyms under `redact_key`, or under a key derived from the inputs, unless `keep_identities`;
+    secrets are removed in any case. `jobs` files are read at the same time.
+
+    An input that cannot be used is named in `report.inputs[].error`. Raises
+    `stepscope.model.error.StepscopeError` where none can be used, or where the options make no sense.
+    """
+    from stepscope.diagnose import Options
+    from stepscope.diagnose import diagnose as diagnose_ranks
+    from stepscope.rules import load_catalog
+    from stepscope.trace.load import discover
+
+    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    if not given:
+        raise UsageError("no input; give at least one trace, directory or pattern")
+    catalog = load_catalog()
+    if rules_config is not None:
+        catalog = catalog.with_thresholds(
+            rules_config if isinstance(rules_config, Mapping) else read_thresholds(rules_config)
+        )
+    reads = _read_all([os.fspath(path) for path in given], steps, jobs, on_progress, discover)
+    if not any(read.input.error is None for read in reads):
+        raise _nothing_read(reads)
+    analyses, inputs = _one_file_a_rank(reads)
+    if rank is not None:
+        found = sorted({a.rank for a in analyses if a.rank is not None})
+        analyses = [a for a in analyses if a.rank == rank]
+        if not analyses:
+            there = f"there are: {', '.join(map(str, found))}" if found else "the inputs name no rank"
+            raise UsageError(f"no input is of rank {rank}; {there}")
+    report = diagnose_ranks(analyses, inputs, Options(catalog=catalog, job=job, lang=lang))
+    known = redact.NOBODY
+    for read in reads:
+        known = known | read.known
+    key = redact_key.encode() if redact_key else redact.key_of_inputs(i.sha256 or i.name for i in inputs)
+    return redact.redact_report(report, key=key, known=known, keep_identities=keep_identities)
+
+
+def read_thresholds(path: str | os.PathLike[str]) -> Mapping[str, Any]:
+    """A site's thresholds from TOML: `[rule-id]`, then `feature = number`."""
+    import sys
+
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+
+    name = os.fspath(path)
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "is not UTF-8"
+        raise UsageError(f"{name}: {why}; --rules-config takes a TOML file") from error
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(
+            f"{name}: {error}; --rules-config takes TOML: [rule-id], then feature = number"
+        ) from error
+
+
+def _read_all(
+    paths: Sequence[str],
+    steps: tuple[int, int] | None,
+    jobs: int,
+    on_progress: OnProgress | None,
+    discover: Any,
+) -> list[_Read]:
+    reads: list[_Read] = []
+    sources: list[str] = []
+    for path in paths:
+        try:
+            sources += [source for source in discover([path]) if source not in sources]
+        except StepscopeError as error:
+            reads.append(_refused(path, error))
+    if jobs > 1 and len(sources) > 1:
+        import multiprocessing
+        from concurrent.futures import ProcessPoolExecutor
+
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(min(jobs, len(sources)), mp_context=context) as pool:
+            reads += pool.map(_read_one, sources, [steps] * len(sources))
+    else:
+        reads += [_read_one(source, steps, on_progress) for source in sources]
+    return reads
+
+
+def _read_one(name: str, steps: tuple[int, int] | None, on_progress: OnProgress | None = None) -> _Read:
+    """Load and analyse one input; its columns are gone when this returns."""
+    from stepscope.analyse.rank import analyse_rank
+    from stepscope.trace.load import load as load_file
+
+    try:
+        trace = load_file(name)
+    except StepscopeError as error:
+        return _refused(name, error)
+    trace, num_secrets, known = redact.trace_without_secrets(trace)
+    analyses = tuple(analyse_rank(trace, steps=steps))
+    first = analyses[0] if analyses else None
+    start_ns, end_ns = _extent(trace)
+    return _Read(
+        Input(
+            kind="trace",
+            format="kineto",
+            name=name,
+            bytes=trace.num_bytes,
+            sha256=trace.sha256,
+            rank=first.rank if first and len(analyses) == 1 else None,
+            world_size=first.world_size if first else None,
+            events=trace.num_events,
+            start_ns=start_ns,
+            end_ns=end_ns,
+            redacted=num_secrets,
+        ),
+        analyses,
+        known,
+    )
+
+
+def _extent(trace: Trace) -> tuple[int | None, int | None]:
+    """Wall time of the first start and the last end; absent where the trace has no anchor in wall time."""
+    spans = trace.spans
+    if trace.anchor == "none" or len(spans.ts_ns) == 0:
+        return None, None
+    is_sound = (spans.dur_ns >= 0) & (spans.ts_ns > 0) & (spans.dur_ns < 1 << 61) & (spans.ts_ns < 1 << 61)
+    if not is_sound.any():
+        return None, None
+    start = spans.ts_ns[is_sound]
+    return int(start.min()), int((start + spans.dur_ns[is_sound]).max())
+
+
+def _refused(name: str, error: StepscopeError) -> _Read:
+    what = str(error)
+    num_bytes = None
+    try:
+        if os.path.isfile(name):
+            num_bytes = os.path.getsize(name)
+    except OSError:
+        pass
+    return _Read(Input(kind="trace", name=name, bytes=num_bytes, error=what))
+
+
+def _nothing_read(reads: Sequence[_Read]) -> StepscopeError:
+    errors = [read.input.error or "" for read in reads]
+    if len(errors) == 1:
+        return UnusableError(errors[0])
+    return UnusableError(
+        f"none of the {len(errors)} inputs can be read: {errors[0]} (and {len(errors) - 1} more)"
+    )
+
+
+def _one_file_a_rank(reads: Sequence[_Read]) -> tuple[list[RankAnalysis], list[Input]]:
+    """The analyses, one a rank: of several files of one rank the first is used, and said."""
+    kept: list[RankAnalysis] = []
+    place: dict[int, int] = {}
+    owner: dict[int, str] = {}
+    conflicts: dict[int, list[str]] = {}
+    inputs: list[Input] = []
+    for read in reads:
+        inputs.append(read.input)
+        for analysis in read.analyses:
+            if analysis.rank is None or analysis.rank not in place:
+                if analysis.rank is not None:
+                    place[analysis.rank] = len(kept)
+                    owner[analysis.rank] = read.input.name
+                kept.append(analysis)
+            elif owner[analysis.rank] == read.input.name:
+                kept.append(analysis)  # several devices or processes in one file are one rank's own matter
+            else:
+                conflicts.setdefault(analysis.rank, []).append(read.input.name)
+    for rank, names in conflicts.items():
+        issue = HealthIssue(
+            code="rank_conflict",
+            count=len(names),
+            rank=rank,
+            effect="degraded",
+            detail=f"rank {rank} is in {len(names) + 1} files: {owner[rank]} was used, {', '.join(names)} was not; "
+            "give the files of one run",
+            affects=(),
+        )
+        first = kept[place[rank]]
+        kept[place[rank]] = dataclasses.replace(first, issues=(*first.issues, issue))
+    return kept, inputs
+
+
+__all__ = ["InputError", "diagnose", "has_native_loader", "load"]
