@@ -185,6 +185,8 @@ class _Play:
         self.drain = rng.random() < 0.4  # each step waits for its own work: host windows
         self.inverted = rng.random() < 0.15
         self.zero_length = rng.random() < 0.15
+        self.overhanging = rng.random() < 0.1  # a row may end a little after the one around it
+        self.colliding = rng.random() < 0.08  # an activity may start a little before its predecessor ends
         self.dependent = rng.random() < 0.3  # work waits on the device: queued gaps
         self.flavours = [
             f for f in rng.sample(FLAVOURS, rng.randint(2, 5)) if compile_allowed or f != "compile"
@@ -223,8 +225,14 @@ class _Play:
         while host.now > start and (start, host.now) in host.rows:
             host.now += 1
         host.rows.add((start, host.now))
-        self.emit(cat, name, start, host.now, PID, host.tid, **args)
-        return start, host.now
+        end = host.now
+        if self.overhanging and end > start and self.rng.random() < 0.2:
+            end += self.rng.randint(1, 3)
+            while (start, end) in host.rows:
+                end += 1
+            host.rows.add((start, end))
+        self.emit(cat, name, start, end, PID, host.tid, **args)
+        return start, end
 
     def rest(self, host: Host, most: int = 8) -> None:
         if self.rng.random() < 0.6:
@@ -286,6 +294,9 @@ class _Play:
         elif rng.random() < 0.3:
             start += rng.randint(0, 2)
         length = 0 if self.zero_length and rng.random() < 0.2 else rng.randint(max(1, longest // 2), longest)
+        if self.colliding and start == free > START_NS and length > 3 and rng.random() < 0.3:
+            start -= rng.randint(1, 2)
+            length += 2
         self.free[key] = start + length
         return start, start + length
 
