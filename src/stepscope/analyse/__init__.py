@@ -1,0 +1,1 @@
+"""Tables to named numbers. Pure: no I/O, no clock."""

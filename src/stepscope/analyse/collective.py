@@ -1,0 +1,183 @@
+"""Collectives of one rank: kind, bytes, group, and the bus bandwidth their durations imply.
+
+From one rank a long collective may be a slow link or a wait for a late peer: the bandwidth is a lower bound, and
+far below the link it only says that the two cannot be told apart.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from stepscope.model import report
+from stepscope.model.trace import ABSENT_I64, I64, Trace
+from stepscope.trace.link import COMMUNICATION, Activities
+
+ELEMENT_BYTES = {
+    "float": 4, "float32": 4, "double": 8, "float64": 8, "half": 2, "float16": 2, "bfloat16": 2, "long": 8, "long int": 8,
+    "int64": 8, "int": 4, "int32": 4, "short": 2, "char": 1, "signed char": 1, "byte": 1, "unsigned char": 1, "bool": 1, "uint8": 1, "int8": 1,
+    "float8_e4m3fn": 1, "float8_e5m2": 1, "float8_e4m3fnuz": 1, "complexfloat": 8,
+}  # fmt: skip
+"""Bytes an element, by the profiler's dtype words in lower case without a namespace."""
+
+# Bytes over the wire per byte of message, n ranks: the usual bus-bandwidth factors (nccl-tests PERFORMANCE.md).
+SYNCHRONISING = {
+    "all_reduce": lambda n: 2 * (n - 1) / n,
+    "all_gather": lambda n: (n - 1) / n,
+    "reduce_scatter": lambda n: (n - 1) / n,
+    "all_to_all": lambda n: (n - 1) / n,
+}
+_KINDS = (
+    ("all_reduce", re.compile(r"all_?reduce", re.I)),
+    ("reduce_scatter", re.compile(r"reduce_?scatter", re.I)),
+    ("all_gather", re.compile(r"all_?gather", re.I)),
+    ("all_to_all", re.compile(r"all_?to_?all|alltoall", re.I)),
+    ("broadcast", re.compile(r"broadcast", re.I)),
+    ("reduce", re.compile(r"reduce", re.I)),
+    ("send", re.compile(r"^send$|nccl:send", re.I)),
+    ("recv", re.compile(r"^recv$|nccl:recv", re.I)),
+    ("send_recv", re.compile(r"send_?recv|p2p|memcpy", re.I)),
+    ("barrier", re.compile(r"barrier", re.I)),
+)
+MIN_MESSAGE_BYTES = 1_000_000
+"""Below a megabyte latency, not bandwidth, sets the time: no plausibility is judged."""
+
+
+def collective_kind(name: str) -> str:
+    """The kind a recorded collective name or a kernel name speaks of; `other` where it does not say."""
+    return next((kind for kind, pattern in _KINDS if pattern.search(name)), "other")
+
+
+def element_bytes(dtype: str) -> int | None:
+    """Bytes of one element, `None` for an unknown dtype."""
+    return ELEMENT_BYTES.get(dtype.lower().rsplit("::", 1)[-1].rsplit(".", 1)[-1])
+
+
+@dataclass(frozen=True, slots=True)
+class Collectives:
+    """Communication activities of one device with what was recorded of each: arrays of one length.
+
+    `bytes` is the message (the larger of what goes in and out), `group_size` the ranks; both 0 where not recorded.
+    """
+
+    at: I64
+    kind: tuple[str, ...]
+    group: tuple[str | None, ...]
+    bytes: I64
+    group_size: I64
+    duration_ns: I64
+
+
+def collectives_of(trace: Trace, activities: Activities, world_size: int | None) -> Collectives:
+    """Read kind, bytes and group from the kernel's own record, else from the op with its external id, else its name."""
+    at = np.flatnonzero(activities.part == COMMUNICATION)
+    comms, ops = trace.comms, trace.ops
+    position = {int(r): i for i, r in enumerate(comms.row.tolist())}
+    external = {int(r): int(e) for r, e in zip(ops.row.tolist(), ops.external_id.tolist(), strict=True)} if len(at) else {}
+    by_external = {external[r]: i for r, i in position.items() if external.get(r, ABSENT_I64) != ABSENT_I64}
+    kinds, groups, sizes, bytes_ = [], [], [], []
+    for a in at.tolist():
+        row = int(activities.row[a])
+        i = position.get(row)
+        if i is None or comms.collective_id[i] < 0:
+            i = by_external.get(external.get(row, ABSENT_I64), i)
+        kind, group, size, count = collective_kind(trace.names[trace.spans.name_id[row]]), None, 0, 0
+        if i is not None:
+            if comms.collective_id[i] >= 0:
+                kind = collective_kind(trace.texts[comms.collective_id[i]])
+            group = trace.texts[comms.group_id[i]] if comms.group_id[i] >= 0 else None
+            size = max(int(comms.group_size[i]), 0)
+            width = element_bytes(trace.texts[comms.dtype_id[i]]) if comms.dtype_id[i] >= 0 else None
+            nelems = max(int(comms.in_nelems[i]), int(comms.out_nelems[i]))
+            count = nelems * width if width is not None and nelems > 0 else 0
+        kinds.append(kind)
+        groups.append(group)
+        sizes.append(size if size else (world_size or 0))
+        bytes_.append(count)
+    return Collectives(
+        at=at.astype(np.int64),
+        kind=tuple(kinds),
+        group=tuple(groups),
+        bytes=np.array(bytes_, dtype=np.int64),
+        group_size=np.array(sizes, dtype=np.int64),
+        duration_ns=activities.end_ns[at] - activities.start_ns[at],
+    )
+
+
+def bus_bandwidth(kind: str, bytes_: int, group_size: int, duration_ns: int) -> float | None:
+    """Bus bandwidth in bytes per second; `None` where kind, size or duration do not allow one."""
+    factor = SYNCHRONISING.get(kind)
+    if factor is None or bytes_ <= 0 or group_size < 2 or duration_ns <= 0:
+        return None
+    return factor(group_size) * bytes_ / (duration_ns / 1e9)
+
+
+def rows(found: Collectives, rank: int | None, link_bytes_per_second: float | None) -> tuple[report.Collective, ...]:
+    """The report's rows: one for each (kind, group, message size), by total time. Median bus bandwidth."""
+    groups: dict[tuple[str, str | None, int], list[int]] = {}
+    for i, key in enumerate(zip(found.kind, found.group, found.bytes.tolist(), strict=True)):
+        groups.setdefault(key, []).append(i)
+    result = []
+    for (kind, group, bytes_), members in groups.items():
+        duration = found.duration_ns[members]
+        rates = [bus_bandwidth(kind, bytes_, int(found.group_size[i]), int(found.duration_ns[i])) for i in members]
+        known = [r for r in rates if r is not None]
+        rate = float(np.median(known)) if known else None
+        result.append(
+            (
+                int(duration.sum()),
+                report.Collective(
+                    kind=kind,
+                    count=len(members),
+                    group=group,
+                    bytes=bytes_ or None,
+                    bus_bytes_per_second=rate,
+                    link_share=rate / link_bytes_per_second if rate is not None and link_bytes_per_second else None,
+                ),
+            )
+        )
+    result.sort(key=lambda pair: -pair[0])
+    return tuple(row for _, row in result)
+
+
+def plausibility(found: Collectives, exposed_ns: I64, link_bytes_per_second: float | None) -> dict[str, float]:
+    """Bandwidth of exposed, large, synchronising collectives, weighted by exposed time.
+
+    Numbers `bus_bytes_per_second`, `collective_bytes`, `collective_group_size` and, where the link is known,
+    `bus_bandwidth_link_share`. Empty where no such collective has recorded bytes.
+    """
+    weight, rate, size, ranks = [], [], [], []
+    for i in range(len(found.at)):
+        if found.bytes[i] < MIN_MESSAGE_BYTES or exposed_ns[i] <= 0:
+            continue
+        r = bus_bandwidth(found.kind[i], int(found.bytes[i]), int(found.group_size[i]), int(found.duration_ns[i]))
+        if r is not None:
+            weight.append(int(exposed_ns[i]))
+            rate.append(r)
+            size.append(int(found.bytes[i]))
+            ranks.append(int(found.group_size[i]))
+    if not weight:
+        return {}
+    w = np.array(weight, dtype=float)
+    numbers = {
+        "bus_bytes_per_second": float(np.average(rate, weights=w)),
+        "collective_bytes": float(size[int(np.argmax(w))]),
+        "collective_group_size": float(ranks[int(np.argmax(w))]),
+    }
+    if link_bytes_per_second:
+        numbers["bus_bandwidth_link_share"] = numbers["bus_bytes_per_second"] / link_bytes_per_second
+    return numbers
+
+
+def parse_shape(text: str) -> list[int] | None:
+    """A recorded "Input Dims" entry as a list of ints, `None` where it is not one."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return None
+    while isinstance(value, list) and len(value) and isinstance(value[0], list):
+        value = value[0]
+    return value if isinstance(value, list) and all(isinstance(v, int) for v in value) else None

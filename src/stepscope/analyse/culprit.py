@@ -1,0 +1,181 @@
+"""Who was running while the device idled: names with the idle time they cover, and where to look."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from stepscope.analyse.idle import CAUSE, IdlePieces
+from stepscope.model.analysis import Culprit
+from stepscope.model.interval import Intervals, intersect, overlap_ns, union
+from stepscope.model.report import IDLE_CAUSES
+from stepscope.model.trace import I64, Trace
+from stepscope.trace.category import Kind
+from stepscope.trace.host_cause import RANK
+from stepscope.trace.nesting import HostRows
+
+MAX_CULPRITS = 8
+MIN_SHARE = 0.05
+"""A name must cover this share of a cause's idle time to be called for it."""
+WRAPPER_SHARE = 0.97
+"""A frame whose time is a callee's up to this share only passes the call on."""
+ROOT_SHARE = 0.95
+"""A frame that also covers this share of the whole window says nothing about the gap."""
+_BY_ROW = {cause for cause in RANK if cause not in ("launch", "python", "unknown")}
+
+
+def culprits(
+    trace: Trace, idle: IdlePieces, rows: dict[int, HostRows], windows: Intervals
+) -> dict[str, tuple[Culprit, ...]]:
+    """For each idle cause with a responsible thread, the names that cover most of its time inside the windows.
+
+    Rows of the cause itself are named; for host work (launch, python, preprocess) the ops and Python functions that
+    were open, without those that only wrap others or that are open all the time.
+    """
+    found: dict[str, tuple[Culprit, ...]] = {}
+    for cause in np.unique(idle.cause).tolist():
+        name = IDLE_CAUSES[cause]
+        best: list[Culprit] = []
+        for thread in np.unique(idle.thread[idle.cause == cause]).tolist():
+            if thread not in rows:
+                continue
+            mask = (idle.cause == cause) & (idle.thread == thread)
+            when = intersect(Intervals(idle.start[mask], idle.end[mask]), windows)
+            if len(when):
+                best.extend(_of_thread(trace, rows[thread], when, name, windows))
+        best.sort(key=lambda c: -c.time_ns)
+        if best:
+            found[name] = tuple(best[:MAX_CULPRITS])
+    return found
+
+
+def _of_thread(trace: Trace, rows: HostRows, when: Intervals, cause: str, windows: Intervals) -> list[Culprit]:
+    total = when.total_ns
+    if cause in _BY_ROW:
+        mask = rows.cause == RANK[cause]
+        if cause in ("host_sync", "copy_wait"):
+            # Charged run-ahead lies after the call: name every such call that ran since the previous gap.
+            return _calls(trace, rows, mask, total, windows)
+    elif cause == "launch":
+        mask = (rows.kind == Kind.OP) | (rows.kind == Kind.CALL)
+    else:
+        mask = ((rows.kind == Kind.PYTHON) | (rows.kind == Kind.ANNOTATION)) & ~rows.is_transparent
+    return _names(trace, rows, mask, when, total, windows, drop_roots=cause not in _BY_ROW)
+
+
+def _calls(
+    trace: Trace, rows: HostRows, mask: npt.NDArray[np.bool_], total: int, windows: Intervals
+) -> list[Culprit]:
+    """Blocking calls by name with the idle time charged to them in proportion to their own."""
+    at = np.flatnonzero(mask)
+    inside = overlap_ns(rows.start_ns[at], rows.end_ns[at], windows)
+    blocked = int(inside.sum())
+    result = []
+    name_id = trace.spans.name_id[rows.row[at]]
+    for name in np.unique(name_id).tolist():
+        mine = np.flatnonzero(name_id == name)
+        share = int(inside[mine].sum()) / blocked if blocked else 0.0
+        if share < MIN_SHARE:
+            continue
+        longest = at[mine[int(np.argmax(inside[mine]))]]
+        result.append(
+            Culprit(
+                name=_with_caller(trace, rows, int(longest)),
+                time_ns=int(total * share),
+                span=int(trace.spans.index[rows.row[longest]]),
+                start_ns=int(rows.start_ns[longest]),
+                end_ns=int(rows.end_ns[longest]),
+            )
+        )
+    return result
+
+
+def _with_caller(trace: Trace, rows: HostRows, at: int) -> str:
+    """A call with the innermost op or Python function around it: `cudaStreamSynchronize in aten::item`."""
+    call = trace.names[trace.spans.name_id[rows.row[at]]]
+    start = rows.start_ns[at]
+    low = max(0, at - 256)
+    around = np.flatnonzero((rows.end_ns[low:at] > start) & np.isin(rows.kind[low:at], [Kind.OP, Kind.PYTHON]))
+    return f"{call} in {trace.names[trace.spans.name_id[rows.row[low + around[-1]]]]}" if len(around) else call
+
+
+def _names(
+    trace: Trace,
+    rows: HostRows,
+    mask: npt.NDArray[np.bool_],
+    when: Intervals,
+    total: int,
+    windows: Intervals,
+    *,
+    drop_roots: bool,
+) -> list[Culprit]:
+    at = np.flatnonzero(mask)
+    covered = overlap_ns(rows.start_ns[at], rows.end_ns[at], when)
+    # A row cannot matter alone, nor in sum with its name, if all rows of the name together stay below the floor.
+    name_id = trace.spans.name_id[rows.row[at]]
+    by_name = np.bincount(name_id, weights=covered)
+    keep = by_name[name_id] >= MIN_SHARE * total
+    at, covered, name_id = at[keep], covered[keep], name_id[keep]
+    entries: list[tuple[int, int, int, Intervals]] = []
+    span = windows.total_ns
+    for name in np.unique(name_id).tolist():
+        mine = np.flatnonzero(name_id == name)
+        open_ = union(rows.start_ns[at[mine]], rows.end_ns[at[mine]], is_sorted=True)
+        inside = intersect(open_, when)
+        time = inside.total_ns
+        if time < MIN_SHARE * total:
+            continue
+        outside_share = (intersect(open_, windows).total_ns - time) / max(span - total, 1)
+        if drop_roots and outside_share >= ROOT_SHARE and span - total > 0.02 * span:
+            continue
+        entries.append((name, time, int(at[mine[int(np.argmax(covered[mine]))]]), inside))
+    result = []
+    for name, time, longest, inside in entries:
+        if drop_roots and any(
+            other != name
+            and t >= WRAPPER_SHARE * time
+            and rows.start_ns[l] >= rows.start_ns[longest]
+            and rows.end_ns[l] <= rows.end_ns[longest]
+            and l > longest
+            for other, t, l, _ in entries
+        ):
+            continue
+        biggest = int(np.argmax(inside.end - inside.start))
+        result.append(
+            Culprit(
+                name=trace.names[name],
+                time_ns=time,
+                span=int(trace.spans.index[rows.row[longest]]),
+                start_ns=int(inside.start[biggest]),
+                end_ns=int(inside.end[biggest]),
+            )
+        )
+    return result
+
+
+def activity_culprits(
+    trace: Trace, row: npt.NDArray[np.int32], start_ns: I64, end_ns: I64, exposed: Intervals
+) -> tuple[Culprit, ...]:
+    """Device activities by name, by how much of their time nothing hides."""
+    if not len(row) or not len(exposed):
+        return ()
+    time = overlap_ns(start_ns, end_ns, exposed)
+    name_id = trace.spans.name_id[row]
+    result = []
+    for name in np.unique(name_id[time > 0]).tolist():
+        mine = np.flatnonzero(name_id == name)
+        longest = mine[int(np.argmax(time[mine]))]
+        result.append(
+            Culprit(
+                name=trace.names[name],
+                time_ns=int(time[mine].sum()),
+                span=int(trace.spans.index[row[longest]]),
+                start_ns=int(start_ns[longest]),
+                end_ns=int(end_ns[longest]),
+            )
+        )
+    result.sort(key=lambda c: -c.time_ns)
+    return tuple(result[:MAX_CULPRITS])
+
+
+__all__ = ["CAUSE", "activity_culprits", "culprits"]

@@ -1,0 +1,123 @@
+"""Which ops and which kernels the device time went to."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from stepscope.model import report
+from stepscope.model.trace import I32, I64, Trace
+from stepscope.trace.category import Kind
+from stepscope.trace.kernel_class import CLASSES
+from stepscope.trace.link import Activities
+from stepscope.trace.nesting import HostRows
+
+MAX_KERNELS = 50
+MAX_OPERATORS = 50
+
+
+def innermost_op(rows: HostRows, at_ns: I64) -> I32:
+    """Core row of the op that is innermost on this thread at each instant, -1 where none is open.
+
+    Rows nest, so the innermost open op is the last started one that has not ended: found by walking back over ops that
+    ended already, all instants at once.
+    """
+    is_op = rows.kind == Kind.OP
+    start, end, row = rows.start_ns[is_op], rows.end_ns[is_op], rows.row[is_op]
+    if len(start) == 0:
+        return np.full(len(at_ns), -1, dtype=np.int32)
+    parent = _parents(start, end)
+    at = np.searchsorted(start, at_ns, side="right") - 1
+    open_ = np.where(at >= 0, end[np.maximum(at, 0)] > at_ns, False)
+    while True:
+        lost = (at >= 0) & ~open_
+        if not lost.any():
+            break
+        at = np.where(lost, parent[np.maximum(at, 0)], at)
+        open_ = np.where(at >= 0, end[np.maximum(at, 0)] > at_ns, False)
+    return np.where(at >= 0, row[np.maximum(at, 0)], -1).astype(np.int32)
+
+
+def _parents(start: I64, end: I64) -> npt.NDArray[np.int64]:
+    """The nearest earlier-started interval that reaches beyond each one's start, -1 for none; sorted by start.
+
+    One stack walk: ops are a fraction of all rows, and nesting has no vectorised form that survives crossing rows.
+    """
+    parent = np.full(len(start), -1, dtype=np.int64)
+    stack: list[int] = []
+    ends = end.tolist()
+    out = parent.tolist()
+    for i, s in enumerate(start.tolist()):
+        while stack and ends[stack[-1]] <= s:
+            stack.pop()
+        if stack:
+            out[i] = stack[-1]
+        stack.append(i)
+    return np.array(out, dtype=np.int64)
+
+
+def kernel_table(trace: Trace, activities: Activities, rank: int | None, chosen: npt.NDArray[np.bool_]) -> tuple[report.Kernel, ...]:
+    """The hottest kernels by name over the chosen activities; share of summed device time."""
+    name_id = trace.spans.name_id[activities.row[chosen]]
+    duration = (activities.end_ns - activities.start_ns)[chosen]
+    cls = activities.cls[chosen]
+    total = int(duration.sum())
+    order = np.argsort(name_id, kind="stable")
+    names, first = np.unique(name_id[order], return_index=True)
+    groups = np.split(order, first[1:]) if len(names) else []
+    table = sorted(zip(names.tolist(), groups, strict=True), key=lambda g: -int(duration[g[1]].sum()))
+    return tuple(
+        report.Kernel(
+            rank=rank,
+            name=trace.names[name],
+            class_=CLASSES[int(cls[members[0]])],
+            count=len(members),
+            device_ns=int(duration[members].sum()),
+            share=float(duration[members].sum() / total) if total else None,
+            mean_ns=int(duration[members].mean()),
+            p99_ns=int(np.percentile(duration[members], 99, method="higher")),
+        )
+        for name, members in table[:MAX_KERNELS]
+    )
+
+
+def operator_table(
+    trace: Trace,
+    activities: Activities,
+    rows: dict[int, HostRows],
+    thread: I32,
+    rank: int | None,
+    chosen: npt.NDArray[np.bool_],
+) -> tuple[report.Operator, ...]:
+    """The hottest ops by the device time they launched; work without an op stands under its kernel's name."""
+    duration = activities.end_ns - activities.start_ns
+    op = np.full(len(activities), -1, dtype=np.int32)
+    for track in np.unique(thread[chosen]).tolist():
+        if track in rows:
+            mine = chosen & (thread == track)
+            op[mine] = innermost_op(rows[track], activities.launch_ns[mine])
+    at = np.flatnonzero(chosen)
+    total = int(duration[at].sum())
+    own_row = np.where(op[at] >= 0, op[at], activities.row[at])
+    name_id = trace.spans.name_id[own_row]
+    order = np.argsort(name_id, kind="stable")
+    names, first = np.unique(name_id[order], return_index=True)
+    groups = np.split(order, first[1:]) if len(names) else []
+    result = []
+    for name, members in zip(names.tolist(), groups, strict=True):
+        which = at[members]
+        by_class = np.bincount(activities.cls[which], weights=duration[which], minlength=len(CLASSES))
+        cores = activities.tensor_core[which]
+        result.append(
+            report.Operator(
+                rank=rank,
+                name=trace.names[name],
+                class_=CLASSES[int(np.argmax(by_class))],
+                count=len(np.unique(own_row[members])),
+                device_ns=int(duration[which].sum()),
+                share=float(duration[which].sum() / total) if total else None,
+                tensor_core=True if (cores == 1).any() else False if (cores == 0).all() else None,
+            )
+        )
+    result.sort(key=lambda o: (-o.device_ns, o.name))
+    return tuple(result[:MAX_OPERATORS])

@@ -1,0 +1,1 @@
+"""All that yields spans, and what can be said of them without judging a run."""

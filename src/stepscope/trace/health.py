@@ -1,0 +1,310 @@
+"""What is wrong with a trace, before anything is concluded from it.
+
+Each finding is a `HealthIssue` with what it touches; the functions that bend data (cut a duration, leave out a
+row) say so in the same breath. Thresholds carry the case that set them (docs/reference/health.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from stepscope.model.report import HealthIssue
+from stepscope.model.trace import I32, I64, Trace
+from stepscope.trace.category import DEVICE_KINDS, HOST_KINDS, Kind
+from stepscope.trace.kernel_class import CLASSES
+from stepscope.trace.link import UNEXPLAINED, Activities
+
+DAY_NS = 86_400 * 10**9
+HARMLESS_OVERLAP_NS = 100_000
+"""Overlaps on one stream up to here are rounding, clock drift or programmatic dependent launch (kineto#136)."""
+OVERRUN_SHARE = 0.10
+"""A suspect overruns its successor by more than this share of what the stream's other work sums to."""
+SUSPECT_FACTOR = 4.0
+"""A cut duration counts as work up to this multiple of the median of the same name's other durations."""
+CONTAINED_SUCCESSORS = 3
+"""An in-order stream cannot run three later launches inside one kernel."""
+FAR_FACTOR = 10.0
+"""The last activity of a stream has no successor to be judged by: it must dwarf all the others together."""
+DEGRADED_SHARE, WITHHELD_SHARE = 0.05, 0.50
+"""Device time without launch that degrades, and that withholds, idle causes."""
+INVERSION_SHARE = 0.5
+"""Kernels before their launch in more than half of all pairs mean two clocks, not single bad records."""
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """An issue before its rank is known."""
+
+    code: str
+    count: int
+    effect: str
+    detail: str
+    affects: tuple[str, ...] = ()
+
+    def for_rank(self, rank: int | None) -> HealthIssue:
+        """The issue as the report writes it."""
+        return HealthIssue(
+            code=self.code,
+            count=self.count,
+            effect=self.effect,  # type: ignore[arg-type]
+            detail=self.detail,
+            affects=self.affects,
+            rank=rank,
+        )
+
+
+def good_rows(trace: Trace, kinds: I32) -> tuple[npt.NDArray[np.bool_], list[Issue]]:
+    """Which spans have a believable time.
+
+    Bad are negative durations and times far from all others: zero or a sentinel among epoch-sized ones, or more than a
+    day from the median (no profiler runs for a day).
+    """
+    start, duration = trace.spans.ts_ns, trace.spans.dur_ns
+    good = np.ones(len(start), dtype=bool)
+    timed = np.isin(kinds, (*DEVICE_KINDS, *HOST_KINDS, Kind.OVERHEAD, Kind.UNSEEN))
+    if not timed.any():
+        return good, []
+    middle = int(np.median(start[timed]))
+    # A zero is a writer's blank wherever the others lie more than an hour from it (kineto PR 1381).
+    base = _base_ns(trace)
+    blank = (start == base) & (abs(middle - base) > 3_600 * 10**9)
+    far = np.abs(start - np.int64(middle)) > DAY_NS
+    negative = duration < 0
+    bad = timed & (blank | far | negative)
+    good &= ~bad
+    count = int(bad.sum())
+    if not count:
+        return good, []
+    return good, [
+        Issue(
+            "bad_timestamp",
+            count,
+            "none" if count <= 0.01 * timed.sum() else "degraded",
+            f"{count} events have a zero, negative or far-off time and were left out",
+        )
+    ]
+
+
+def _base_ns(trace: Trace) -> int:
+    """What a written `ts` of 0 became."""
+    base = trace.metadata.get("baseTimeNanoseconds", 0)
+    return base if isinstance(base, int) and trace.anchor == "base" else 0
+
+
+def cut_corrupt(trace: Trace, activities: Activities) -> tuple[Activities, list[Issue]]:
+    """Cut durations that cannot be true at the next activity of their stream.
+
+    Judged against the stream's own summed time, never the span, which the corrupt record itself may have made. A cut one
+    counts as work where its length is believable for its name, else as unexplained time.
+    """
+    end = activities.end_ns.copy()
+    part = activities.part.copy()
+    num_cut, num_unexplained, bound_ns, overlaps = 0, 0, 0, 0
+    order = np.lexsort((activities.start_ns, activities.stream, activities.device))
+    key = np.stack([activities.device[order].astype(np.int64), activities.stream[order]])
+    heads = np.flatnonzero(np.append(True, (key[:, 1:] != key[:, :-1]).any(axis=0))) if len(order) else np.empty(0, int)
+    last_other = _last_end(trace, activities)
+    for low, high in zip(heads, np.append(heads[1:], len(order)), strict=True):
+        lane = order[low:high]
+        if len(lane) < 2:
+            continue
+        start, stop = activities.start_ns[lane], activities.end_ns[lane]
+        duration = stop - start
+        successor = np.append(start[1:], np.iinfo(np.int64).max)
+        # Activities that start together are one graph's or one record's twins: judge against the next later start.
+        ties = successor == start
+        if ties.any():
+            later = np.searchsorted(start, start, side="right")
+            successor = np.where(later < len(start), start[np.minimum(later, len(start) - 1)], np.iinfo(np.int64).max)
+        overrun = np.where(successor < np.iinfo(np.int64).max, stop - successor, 0)
+        others = int(duration.sum()) - duration
+        overlaps += int((overrun > HARMLESS_OVERLAP_NS).sum())
+        candidates = np.flatnonzero((overrun > HARMLESS_OVERLAP_NS) | (successor == np.iinfo(np.int64).max))
+        for i in candidates.tolist():
+            if not _is_corrupt(trace, activities, lane, i, start, stop, duration, others, successor, last_other):
+                continue
+            at = int(lane[i])
+            peers = lane[(trace.spans.name_id[activities.row[lane]] == trace.spans.name_id[activities.row[at]])]
+            peers = peers[peers != at]
+            limit = SUSPECT_FACTOR * float(np.median(activities.end_ns[peers] - activities.start_ns[peers])) if len(peers) else None
+            if successor[i] < np.iinfo(np.int64).max:
+                end[at] = successor[i]
+            else:
+                end[at] = min(int(stop[i]), max(last_other, int(start[i])))
+            num_cut += 1
+            if limit is not None and end[at] - start[i] > limit:
+                part[at] = UNEXPLAINED
+                num_unexplained += 1
+                bound_ns += int(end[at] - start[i])
+    issues = []
+    if num_cut:
+        detail = f"{num_cut} device durations cannot be true and were cut at the next activity of their stream"
+        if num_unexplained:
+            detail += f"; {num_unexplained} of them stay unexplained, at most {bound_ns / 1000:,.0f} µs together"
+        issues.append(Issue("corrupt_duration", num_cut, "degraded" if num_unexplained else "none", detail, ("idle",) if num_unexplained else ()))
+    overlaps -= num_cut
+    if overlaps > 0:
+        issues.append(
+            Issue(
+                "stream_overlap",
+                overlaps,
+                "none",
+                f"{overlaps} activities overlap the next one on their stream by more than "
+                f"{HARMLESS_OVERLAP_NS // 1000} µs; time is counted once",
+            )
+        )
+    return replace(activities, end_ns=end, part=part), issues
+
+
+def _last_end(trace: Trace, activities: Activities) -> int:
+    """The end of everything but the longest-reaching activity: host rows and other device work."""
+    spans = trace.spans
+    is_device = np.zeros(len(spans.ts_ns), dtype=bool)
+    is_device[activities.row] = True
+    host = ~is_device & (spans.dur_ns >= 0)
+    host_end = int((spans.ts_ns[host] + spans.dur_ns[host]).max()) if host.any() else np.iinfo(np.int64).min
+    ends = np.sort(activities.end_ns)
+    return max(host_end, int(ends[-2]) if len(ends) > 1 else np.iinfo(np.int64).min)
+
+
+def _is_corrupt(
+    trace: Trace,
+    activities: Activities,
+    lane: npt.NDArray[np.intp],
+    i: int,
+    start: I64,
+    stop: I64,
+    duration: I64,
+    others: I64,
+    successor: I64,
+    last_other: int,
+) -> bool:
+    """One suspect of one stream: does it overrun what the stream's own summed time allows?"""
+    if successor[i] == np.iinfo(np.int64).max:
+        beyond = int(stop[i]) - max(last_other, int(start[i]))
+        return bool(duration[i] > FAR_FACTOR * others[i] > 0 and beyond > duration[i] // 2)
+    overrun = int(stop[i] - successor[i])
+    if overrun > OVERRUN_SHARE * others[i]:
+        # The next one must lie inside, or two long kernels that touch would do.
+        return bool((stop[i + 1 :] <= stop[i]).any())
+    inside = slice(i + 1, int(np.searchsorted(start, stop[i], side="left")))
+    swallowed = (stop[inside] <= stop[i]) & (
+        activities.correlation[lane[inside]] != activities.correlation[lane[i]]
+    )
+    if int(swallowed.sum()) < CONTAINED_SUCCESSORS:
+        return False
+    name = trace.spans.name_id[activities.row[lane]]
+    same = duration[(name == name[i]) & (np.arange(len(lane)) != i)]
+    return bool(len(same) and duration[i] > FAR_FACTOR * float(np.median(same)))
+
+
+def launch_issues(trace: Trace, activities: Activities, kinds: I32, is_launch_call: npt.NDArray[np.bool_]) -> tuple[float, list[Issue]]:
+    """Launches without work, work without launch, clock inversions.
+
+    Returns the share of device time without a recorded launch (work from before the trace aside), 0..1.
+    """
+    issues: list[Issue] = []
+    busy = activities.end_ns - activities.start_ns
+    total = int(busy.sum())
+    no_launch = (activities.launch_row < 0) & ~activities.is_before_trace
+    share = float(busy[no_launch].sum() / total) if total else 0.0
+    has_calls = bool((kinds == Kind.CALL).any())
+    if no_launch.any():
+        effect = "withheld" if share > WITHHELD_SHARE else "degraded" if share > DEGRADED_SHARE else "none"
+        kernels = int((no_launch & (kinds[activities.row] == Kind.KERNEL)).sum())
+        all_kernels = int((kinds[activities.row] == Kind.KERNEL).sum())
+        of = f"{100 * kernels / all_kernels:.0f} % of kernels, " if all_kernels else ""
+        issues.append(
+            Issue(
+                "missing_launch",
+                int(no_launch.sum()),
+                effect,
+                f"{int(no_launch.sum())} device activities have no recorded launch ({of}{100 * share:.0f} % of device time)"
+                + ("" if has_calls else "; no host calls were recorded at all"),
+                ("idle",) if effect != "none" else (),
+            )
+        )
+    launched = np.zeros(len(kinds), dtype=bool)
+    launched[activities.launch_row[activities.launch_row >= 0]] = True
+    calls = int(is_launch_call.sum())
+    without = int((is_launch_call & ~launched).sum())
+    if len(activities) and without:
+        lost = without / calls
+        issues.append(
+            Issue(
+                "missing_kernels",
+                without,
+                "degraded" if lost > DEGRADED_SHARE else "none",
+                f"{without} of {calls} launches have no device activity",
+                ("idle", "kernels") if lost > DEGRADED_SHARE else (),
+            )
+        )
+    has = activities.launch_row >= 0
+    lead = trace.spans.ts_ns[activities.launch_row[has]] - activities.start_ns[has]
+    inverted = lead[lead > 0]
+    if len(inverted):
+        share_inverted = len(inverted) / len(lead)
+        worst = int(inverted.max())
+        if share_inverted > INVERSION_SHARE:
+            offset = int(np.median(inverted))
+            detail = (
+                f"{len(inverted)} of {len(lead)} activities start before their launch: host and device clocks differ "
+                f"by at least {offset / 1000:g} µs; launch delays are unreliable"
+            )
+            issues.append(Issue("clock_inversion", len(inverted), "degraded", detail, ("launch_delay",)))
+        else:
+            issues.append(
+                Issue("clock_inversion", len(inverted), "none", f"{len(inverted)} activities start before their launch, by at most {worst / 1000:g} µs")
+            )
+    return share, issues
+
+
+def class_issues(activities: Activities, kinds: I32) -> tuple[float, list[Issue]]:
+    """Share of kernel time no row of the class table names, 0..1."""
+    is_kernel = kinds[activities.row] == Kind.KERNEL
+    busy = (activities.end_ns - activities.start_ns)[is_kernel]
+    other = activities.cls[is_kernel] == CLASSES.index("other")
+    total = int(busy.sum())
+    share = float(busy[other].sum() / total) if total else 0.0
+    if share <= DEGRADED_SHARE:
+        return share, []
+    return share, [Issue("unclassified_kernels", int(other.sum()), "none", f"{100 * share:.0f} % of kernel time is of no known class")]
+
+
+def loss_issues(trace: Trace) -> list[Issue]:
+    """What the loader had to give up. More than 5 % of the events degrades."""
+    issues = []
+    for loss in trace.losses:
+        share = loss.count / max(trace.num_events + loss.count, 1)
+        heavy = share > DEGRADED_SHARE or loss.code in ("truncated", "mixed_writers")
+        issues.append(Issue(loss.code, loss.count, "degraded" if heavy else "none", loss.detail))
+    return issues
+
+
+def merge(issues: Iterable[Issue]) -> list[Issue]:
+    """One issue a code: counts added, the worst effect, details joined."""
+    worst = {"none": 0, "degraded": 1, "withheld": 2}
+    merged: dict[str, Issue] = {}
+    for issue in issues:
+        have = merged.get(issue.code)
+        if have is None:
+            merged[issue.code] = issue
+            continue
+        merged[issue.code] = Issue(
+            issue.code,
+            have.count + issue.count,
+            max(have.effect, issue.effect, key=worst.__getitem__),
+            have.detail if have.detail == issue.detail else f"{have.detail}; {issue.detail}",
+            tuple(dict.fromkeys((*have.affects, *issue.affects))),
+        )
+    return list(merged.values())
+
+
+def outside_ns(start: I64, end: I64, low: I64, high: I64) -> I64:
+    """How much of each interval lies outside its own [low, high)."""
+    return (end - start) - np.maximum(np.minimum(end, high) - np.maximum(start, low), 0)
+
