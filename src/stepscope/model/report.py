@@ -423,6 +423,8 @@ class Finding(_Part, frozen=True, kw_only=True):
     unknown: tuple[str, ...] = field(default_factory=_written)
     ruled_out: tuple[RuledOut, ...] = field(default_factory=_written)
     remedies: tuple[Remedy, ...] = field(default_factory=_written)
+    explained_by: str | None = None
+    """The id of the finding that this one is a consequence of; a consequence has no remedies of its own."""
 
 
 class Card(_Part, frozen=True, kw_only=True):
@@ -430,6 +432,7 @@ class Card(_Part, frozen=True, kw_only=True):
 
     id: str
     title: str
+    explanation: str | None = None
     findings: tuple[str, ...] = field(default_factory=_written)
     onset_ns: int | None = None
     onset_step: int | None = None
@@ -437,6 +440,8 @@ class Card(_Part, frozen=True, kw_only=True):
     top_operators: tuple[Operator, ...] = field(default_factory=_written)
     ruled_out: tuple[RuledOut, ...] = field(default_factory=_written)
     unknown: tuple[str, ...] = field(default_factory=_written)
+    notes: tuple[str, ...] = ()
+    """What a reader must know to judge the card, such as thresholds that the site set itself."""
 
 
 class Undecided(_Part, frozen=True, kw_only=True):
