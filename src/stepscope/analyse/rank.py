@@ -143,16 +143,16 @@ class _Process:
         own = self.facts.cause[self.kinds[launch_row], spans.name_id[launch_row]]
         self.is_blocking[has] = (own == RANK["copy_wait"]) | is_copy_call[launch_row]
 
-        unlaunched_share, found = health.launch_issues(trace, activities, self.kinds, self.is_launch_call)
-        self.issues += found
+        self.issues += health.launch_issues(trace, activities, self.kinds, self.is_launch_call)
         unclassified, found = health.class_issues(activities, self.kinds)
         self.issues += found
-        self.unlaunched_share = unlaunched_share
         self.unclassified_share = unclassified
         if len(activities):
             results = [self._device(int(d)) for d in np.unique(activities.device).tolist()]
         else:
             results = [self._cpu()]
+        unlaunched = max((d.numbers.get("unlaunched_device_share", 0.0) for _, d in results), default=0.0)
+        self.issues += health.missing_launch(activities, self.kinds, unlaunched)
         rows = tuple(row for found_rows, _ in results for row in found_rows)
         devices = tuple(device for _, device in results)
         chosen = self._chosen_activities()
@@ -375,24 +375,26 @@ class _Process:
             low,
             high,
         )
-        status = self._status()
         rows = []
+        statuses = []
         for scope, window, chosen, _ in scopes:
+            inside = union(window.start_ns[chosen], window.end_ns[chosen])
+            status = self._status(health.unlaunched_effect(health.unlaunched_share(activities, inside)))
+            statuses.append(status)
             sums = window_sums(window.start_ns, window.end_ns, parts, pieces)
             shown = without_causes(sums) if status == "withheld" else sums
             rows.append(self._row(device, scope, window, chosen, shown, status))
         # What decides is the first: steps where there are any.
         scope, window, chosen, counted = scopes[0]
         sums = window_sums(window.start_ns, window.end_ns, parts, pieces)
-        analysis = self._decide(device, activities, mine, owner, rows[0], window, chosen, counted, sums, pieces, parts, status)
+        analysis = self._decide(device, activities, mine, owner, rows[0], window, chosen, counted, sums, pieces, parts, statuses[0])
         return rows, analysis
 
-    def _status(self) -> report.RowStatus:
-        """Whether idle causes can be believed, from the issues that touch them."""
-        effects = {i.effect for i in self.issues if "idle" in i.affects}
+    def _status(self, launches: report.Effect) -> report.RowStatus:
+        """Whether idle causes can be believed, from the row's own missing launches and the issues that touch them."""
+        effects = {launches, *(i.effect for i in self.issues if "idle" in i.affects)}
         if "withheld" in effects and self.graph_coverage_is_local():
-            effects.discard("withheld")
-            effects.add("degraded")
+            effects = {launches, "degraded"}
         return "withheld" if "withheld" in effects else "degraded" if "degraded" in effects else "ok"
 
     def graph_coverage_is_local(self) -> bool:
@@ -512,7 +514,7 @@ class _Process:
         inside: Intervals,
         exposed: Intervals,
     ) -> dict[str, float]:
-        numbers: dict[str, float] = {"unlaunched_device_share": self.unlaunched_share}
+        numbers: dict[str, float] = {"unlaunched_device_share": health.unlaunched_share(activities, inside)}
         if named["idle_ns"]:
             _, piece, length = pieces.within(inside.start, inside.end)
             late = int(length[pieces.is_host_late[piece]].sum())
@@ -560,8 +562,7 @@ class _Process:
     def _cpu(self) -> tuple[list[report.Accounting], DeviceAnalysis]:
         """The row of a run without device work: ops, collectives and the idle causes of the main thread."""
         expected = self._accelerator() != "cpu"
-        if expected:
-            self.issues.append(self._unseen_issue())
+        self.issues.append(self._unseen_issue() if expected else _NO_DEVICE)
         device = report.Device(kind="cpu")
         if self.timeline is None or self.main is None:
             empty = report.Accounting(
@@ -668,6 +669,12 @@ class _Process:
         return None
 
 
+_NO_DEVICE = health.Issue(
+    "no_device_data",
+    0,
+    "none",
+    "no launch and no device activity was recorded: if this run used an accelerator, its work cannot be seen here",
+)
 _SETTLES = {
     "missing_launch": "a trace that records host calls too (ProfilerActivity.CPU beside CUDA)",
     "graph_underrecorded": "a trace with CUDA graphs off, or a newer CUPTI that records graph nodes",

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.model.report import HealthIssue
+from stepscope.model.interval import Intervals, overlap_ns
+from stepscope.model.report import Effect, HealthIssue
 from stepscope.model.trace import I32, I64, Trace
 from stepscope.trace.category import DEVICE_KINDS, HOST_KINDS, Kind
 from stepscope.trace.kernel_class import CLASSES
@@ -41,7 +42,7 @@ class Issue:
 
     code: str
     count: int
-    effect: str
+    effect: Effect
     detail: str
     affects: tuple[str, ...] = ()
 
@@ -50,7 +51,7 @@ class Issue:
         return HealthIssue(
             code=self.code,
             count=self.count,
-            effect=self.effect,  # type: ignore[arg-type]
+            effect=self.effect,
             detail=self.detail,
             affects=self.affects,
             rank=rank,
@@ -104,9 +105,11 @@ def cut_corrupt(trace: Trace, activities: Activities) -> tuple[Activities, list[
     end = activities.end_ns.copy()
     part = activities.part.copy()
     num_cut, num_unexplained, bound_ns, overlaps = 0, 0, 0, 0
+    if not len(activities):
+        return activities, []
     order = np.lexsort((activities.start_ns, activities.stream, activities.device))
     key = np.stack([activities.device[order].astype(np.int64), activities.stream[order]])
-    heads = np.flatnonzero(np.append(True, (key[:, 1:] != key[:, :-1]).any(axis=0))) if len(order) else np.empty(0, int)
+    heads = np.flatnonzero(np.append(True, (key[:, 1:] != key[:, :-1]).any(axis=0)))
     last_other = _last_end(trace, activities)
     for low, high in zip(heads, np.append(heads[1:], len(order)), strict=True):
         lane = order[low:high]
@@ -202,32 +205,42 @@ def _is_corrupt(
     return bool(len(same) and duration[i] > FAR_FACTOR * float(np.median(same)))
 
 
-def launch_issues(trace: Trace, activities: Activities, kinds: I32, is_launch_call: npt.NDArray[np.bool_]) -> tuple[float, list[Issue]]:
-    """Launches without work, work without launch, clock inversions.
-
-    Returns the share of device time without a recorded launch (work from before the trace aside), 0..1.
-    """
-    issues: list[Issue] = []
-    busy = activities.end_ns - activities.start_ns
+def unlaunched_share(activities: Activities, within: Intervals) -> float:
+    """Share of device time inside these windows that no recorded call launched, 0..1."""
+    busy = overlap_ns(activities.start_ns, activities.end_ns, within)
     total = int(busy.sum())
-    no_launch = (activities.launch_row < 0) & ~activities.is_before_trace
-    share = float(busy[no_launch].sum() / total) if total else 0.0
-    has_calls = bool((kinds == Kind.CALL).any())
-    if no_launch.any():
-        effect = "withheld" if share > WITHHELD_SHARE else "degraded" if share > DEGRADED_SHARE else "none"
-        kernels = int((no_launch & (kinds[activities.row] == Kind.KERNEL)).sum())
-        all_kernels = int((kinds[activities.row] == Kind.KERNEL).sum())
-        of = f"{100 * kernels / all_kernels:.0f} % of kernels, " if all_kernels else ""
-        issues.append(
-            Issue(
-                "missing_launch",
-                int(no_launch.sum()),
-                effect,
-                f"{int(no_launch.sum())} device activities have no recorded launch ({of}{100 * share:.0f} % of device time)"
-                + ("" if has_calls else "; no host calls were recorded at all"),
-                ("idle",) if effect != "none" else (),
-            )
-        )
+    return float(busy[activities.launch_row < 0].sum() / total) if total else 0.0
+
+
+def unlaunched_effect(share: float) -> Effect:
+    """What missing launches do to idle causes."""
+    return "withheld" if share > WITHHELD_SHARE else "degraded" if share > DEGRADED_SHARE else "none"
+
+
+def missing_launch(activities: Activities, kinds: I32, share: float) -> list[Issue]:
+    """Work without a recorded launch; `share` is of device time in the windows that decide."""
+    without = activities.launch_row < 0
+    if not without.any():
+        return []
+    is_kernel = kinds[activities.row] == Kind.KERNEL
+    kernels = f"{100 * float(without[is_kernel].mean()):.0f} % of kernels" if is_kernel.any() else "all of them copies"
+    detail = f"{int(without.sum())} device activities have no recorded launch ({kernels})"
+    before = int(activities.is_before_trace.sum())
+    if before:
+        detail += f", {before} of them were launched before the trace began"
+    if not (kinds == Kind.CALL).any():
+        detail += "; no host calls were recorded at all"
+    effect = unlaunched_effect(share)
+    if effect != "none":
+        detail += f"; they are {100 * share:.0f} % of device time, so causes of idle time are {effect}"
+    return [Issue("missing_launch", int(without.sum()), effect, detail, ("idle",) if effect != "none" else ())]
+
+
+def launch_issues(
+    trace: Trace, activities: Activities, kinds: I32, is_launch_call: npt.NDArray[np.bool_]
+) -> list[Issue]:
+    """Launches without work, and clock inversions."""
+    issues: list[Issue] = []
     launched = np.zeros(len(kinds), dtype=bool)
     launched[activities.launch_row[activities.launch_row >= 0]] = True
     calls = int(is_launch_call.sum())
@@ -260,7 +273,7 @@ def launch_issues(trace: Trace, activities: Activities, kinds: I32, is_launch_ca
             issues.append(
                 Issue("clock_inversion", len(inverted), "none", f"{len(inverted)} activities start before their launch, by at most {worst / 1000:g} µs")
             )
-    return share, issues
+    return issues
 
 
 def class_issues(activities: Activities, kinds: I32) -> tuple[float, list[Issue]]:
@@ -287,7 +300,7 @@ def loss_issues(trace: Trace) -> list[Issue]:
 
 def merge(issues: Iterable[Issue]) -> list[Issue]:
     """One issue a code: counts added, the worst effect, details joined."""
-    worst = {"none": 0, "degraded": 1, "withheld": 2}
+    worst: dict[Effect, int] = {"none": 0, "degraded": 1, "withheld": 2}
     merged: dict[str, Issue] = {}
     for issue in issues:
         have = merged.get(issue.code)
