@@ -9,11 +9,14 @@ memory follows the largest file, not the number of files.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from stepscope.model import redact
 from stepscope.model.analysis import RankAnalysis
@@ -33,6 +36,7 @@ class _Read:
     input: Input
     analyses: tuple[RankAnalysis, ...] = ()
     known: redact.Identities = redact.NOBODY
+    error: StepscopeError | None = None
 
 
 def has_native_loader() -> bool:
@@ -66,6 +70,7 @@ def diagnose(
     redact_key: str | None = None,
     jobs: int = 1,
     on_progress: OnProgress | None = None,
+    shown_as: Mapping[str, str] | None = None,
 ) -> Report:
     """The report of one or more traces: files, directories, archives or patterns.
 
@@ -73,7 +78,8 @@ def diagnose(
     the run; `lang` is the language of its sentences, `en` or `zh`; `rules_config` holds a site's thresholds,
     as a TOML file or as `{rule: {feature: number}}`. Identities (host and user names, home paths, addresses)
     become pseudonyms under `redact_key`, or under a key derived from the inputs, unless `keep_identities`;
-    secrets are removed in any case. `jobs` files are read at the same time.
+    secrets are removed in any case. `jobs` files are read at the same time. `shown_as` gives names to show in
+    the place of paths.
 
     An input that cannot be used is named in `report.inputs[].error`. Raises
     `stepscope.model.error.StepscopeError` where none can be used, or where the options make no sense.
@@ -94,6 +100,8 @@ def diagnose(
     reads = _read_all([os.fspath(path) for path in given], steps, jobs, on_progress, discover)
     if not any(read.input.error is None for read in reads):
         raise _nothing_read(reads)
+    if shown_as:
+        reads = [_renamed(read, shown_as.get(read.input.name)) for read in reads]
     analyses, inputs = _one_file_a_rank(reads)
     if rank is not None:
         found = sorted({a.rank for a in analyses if a.rank is not None})
@@ -205,12 +213,14 @@ def _extent(trace: Trace) -> tuple[int | None, int | None]:
 def _refused(name: str, error: StepscopeError) -> _Read:
     what = str(error)
     num_bytes = None
-    try:
-        if os.path.isfile(name):
+    if os.path.isfile(name):
+        with contextlib.suppress(OSError):
             num_bytes = os.path.getsize(name)
-    except OSError:
-        pass
-    return _Read(Input(kind="trace", name=name, bytes=num_bytes, error=what))
+    return _Read(Input(kind="trace", name=name, bytes=num_bytes, error=what), error=error)
+
+
+def _renamed(read: _Read, name: str | None) -> _Read:
+    return dataclasses.replace(read, input=msgspec.structs.replace(read.input, name=name)) if name else read
 
 
 def _nothing_read(reads: Sequence[_Read]) -> StepscopeError:
@@ -247,8 +257,8 @@ def _one_file_a_rank(reads: Sequence[_Read]) -> tuple[list[RankAnalysis], list[I
             count=len(names),
             rank=rank,
             effect="degraded",
-            detail=f"rank {rank} is in {len(names) + 1} files: {owner[rank]} was used, {', '.join(names)} was not; "
-            "give the files of one run",
+            detail=f"rank {rank} is in {len(names) + 1} files: {owner[rank]} was used, "
+            f"{', '.join(names)} was not; give the files of one run",
             affects=(),
         )
         first = kept[place[rank]]

@@ -21,6 +21,6 @@ def command(form: str, output: str | None, lang: str) -> int:
     from stepscope import offline
 
     with as_file(files("stepscope.demo") / SAMPLE) as path:
-        report = offline.diagnose([str(path)], lang=lang)
+        report = offline.diagnose([path], lang=lang, shown_as={str(path): SAMPLE})
     option.put_report(report, form, lang, output)
     return 0

@@ -18,9 +18,9 @@ def command(rule: str, lang: str) -> int:
     from stepscope.rules import load_catalog
     from stepscope.views.terminal import render_explain
 
-    catalog = {each.id: each for each in load_catalog()}
-    if rule not in catalog:
-        near = difflib.get_close_matches(rule, catalog, n=1)
+    catalog = load_catalog()
+    if rule not in catalog.rules:
+        near = difflib.get_close_matches(rule, catalog.rules, n=1)
         hint = f"did you mean {near[0]}?" if near else "`stepscope rules` lists them"
         raise click.UsageError(f"there is no rule {rule!r}; {hint}")
     render_explain(catalog[rule], option.console(), lang)

@@ -1,0 +1,93 @@
+"""Runs the command line as a person does: in a process of its own."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended. `peak_bytes` is the largest resident size of its process."""
+
+    code: int
+    out: str
+    err: str
+    peak_bytes: int
+
+    @property
+    def report(self) -> dict[str, Any]:
+        return json.loads(self.out)
+
+
+Run = Callable[..., Done]
+
+
+def run_process(
+    words: Sequence[str | os.PathLike[str]],
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    **more: Any,
+) -> Done:
+    """Run to the end, with output in files so that the peak size can be had from the kernel."""
+    import tempfile
+
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("STEPSCOPE_", "COV_"))}
+    environment |= {"COLUMNS": "100", "NO_COLOR": "1", **(env or {})}
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        process = subprocess.Popen(
+            [os.fspath(w) for w in words],
+            stdout=out,
+            stderr=err,
+            stdin=subprocess.DEVNULL,
+            env=environment,
+            cwd=cwd,
+            **more,
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        out.seek(0)
+        err.seek(0)
+        return Done(
+            process.returncode,
+            out.read().decode(errors="replace"),
+            err.read().decode(errors="replace"),
+            usage.ru_maxrss * 1024,
+        )
+
+
+@pytest.fixture(scope="session")
+def stepscope() -> Run:
+    """`stepscope(*words)` runs the command and says how it ended."""
+
+    def run(*words: str | os.PathLike[str], **more: Any) -> Done:
+        return run_process([sys.executable, "-m", "stepscope", *words], **more)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def sample(root: Path) -> Path:
+    """The packaged sample."""
+    return root / "src/stepscope/demo/demo.pt.trace.json.gz"
+
+
+@pytest.fixture(scope="session")
+def eight_ranks(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the sample as eight ranks of one job."""
+    folder = tmp_path_factory.mktemp("eight")
+    text = gzip.decompress(sample.read_bytes())
+    for rank in range(8):
+        info = json.dumps({"backend": "nccl", "rank": rank, "world_size": 8}).encode()
+        mine = text.replace(b'"record_shapes"', b'"distributedInfo": ' + info + b', "record_shapes"', 1)
+        (folder / f"rank{rank}.json.gz").write_bytes(gzip.compress(mine, 1))
+    return folder
