@@ -64,7 +64,7 @@ RULE = Rule(
     ),
     question=Question(
         settled_by=(bus_bandwidth_link_share >= 0.10,),
-        missing=("collective start times of the other ranks", "transport chosen by NCCL"),
+        missing=("collective_starts_of_peers", "nccl_transport"),
         capture=ALL_RANKS,
     ),
     shows=(bus_bandwidth_link_share, bus_bytes_per_second),

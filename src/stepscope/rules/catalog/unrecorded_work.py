@@ -54,7 +54,7 @@ RULE = Rule(
     ),
     question=Question(
         settled_by=(queued_or_unlaunched_idle_share < 0.50,),
-        missing=("graph nodes", "event and stream waits"),
+        missing=("graph_nodes", "event_waits"),
         capture=NODES,
     ),
     shows=(

@@ -1,0 +1,73 @@
+"""Costs as claims on time: what one finding has claimed, the next one cannot claim again.
+
+Idle causes are disjoint, so most claims are simply their parts. A finding that is no part of the accounting
+(regularly slow steps) claims what its steps took beyond the median and nobody else has claimed there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median_low
+
+from stepscope.analyse.features import part_ns
+from stepscope.model.analysis import DeviceAnalysis
+from stepscope.rules.rule import Finding
+
+_RANK = {"high": 0, "medium": 1, "low": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Nanoseconds of one row claimed by one finding; `overlaps_with` are ids of rules that came first."""
+
+    time_ns: int
+    of: str
+    overlaps_with: tuple[str, ...] = ()
+
+
+def claims(found: Sequence[Finding], device: DeviceAnalysis) -> dict[str, Claim]:
+    """Rule id -> its claim on this device's row; higher confidence takes first, then the larger share.
+
+    The claims of a row sum to at most its total, and no part is claimed twice.
+    """
+    row = device.accounting
+    costly = [f for f in found if f.rule.cost is not None and f.cost_share is not None]
+    # What is no part of the accounting comes last: its time is also somebody's part.
+    costly.sort(key=lambda f: (not _parts(f), _RANK[f.confidence], -(f.cost_share or 0.0), f.rule.id))
+    owner: dict[str, str] = {}
+    result: dict[str, Claim] = {}
+    for finding in costly:
+        parts = _parts(finding)
+        whole = round((finding.cost_share or 0.0) * row.total_ns)
+        if parts:
+            free = [part for part in parts if part not in owner]
+            time = min(whole, sum(part_ns(row, part) for part in free))
+            overlaps = tuple(dict.fromkeys(owner[part] for part in parts if part in owner))
+            owner.update(dict.fromkeys(free, finding.rule.id))
+            of = "+".join(parts)
+        else:
+            left = row.total_ns - sum(claim.time_ns for claim in result.values())
+            time = max(0, min(whole, left, _beyond_median_ns(device, owner)))
+            overlaps = tuple(rule for rule, claim in result.items() if claim.time_ns) if time < whole else ()
+            of = "steps"
+        result[finding.rule.id] = Claim(time, of, overlaps)
+    return result
+
+
+def _parts(finding: Finding) -> tuple[str, ...]:
+    return finding.rule.cost.of if finding.rule.cost is not None else ()
+
+
+def _beyond_median_ns(device: DeviceAnalysis, owner: Mapping[str, str]) -> int:
+    """Time of slow steps beyond the median step, less what claimed parts took there beyond theirs."""
+    variation, steps = device.accounting.variation, device.by_step
+    if variation is None or not variation.slow_steps or not steps:
+        return device.accounting.total_ns
+    slow = [steps[number] for number in variation.slow_steps if number in steps]
+
+    def beyond(key: str) -> int:
+        usual = median_low([parts.get(key, 0) for parts in steps.values()])
+        return sum(max(0, parts.get(key, 0) - usual) for parts in slow)
+
+    return beyond("total_ns") - sum(beyond(f"{part}_ns") for part in owner)

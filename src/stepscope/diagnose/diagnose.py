@@ -1,0 +1,388 @@
+"""The report of any number of ranks: judge, claim, explain away, order, group, answer. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from stepscope.analyse.features import facts, has_device
+from stepscope.diagnose import card, command, verdict, word
+from stepscope.diagnose.claim import Claim, claims
+from stepscope.diagnose.onset import onset
+from stepscope.model import report
+from stepscope.model.analysis import RankAnalysis
+from stepscope.model.feature import Clause, Facts, Observed
+from stepscope.model.text import Lang
+from stepscope.rules import Catalog, judge
+from stepscope.rules import rule as rules
+from stepscope.version import VERSION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What the caller decides: the rules, the language of the sentences, and what it knows of itself."""
+
+    catalog: Catalog
+    lang: Lang = "en"
+    job: str | None = None
+    native_loader: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One device of one rank, judged by every rule."""
+
+    observed: Observed
+    facts: Facts
+    found: tuple[rules.Finding, ...]
+    clear: tuple[rules.Clear, ...]
+    undecided: tuple[rules.Undecided, ...]
+
+
+def diagnose(
+    analyses: Sequence[RankAnalysis], inputs: Sequence[report.Input], options: Options
+) -> report.Report:
+    """The report of these ranks. `inputs` are named in the next command; one with an error is only listed."""
+    rows = [
+        _judged(Observed(analysis, device), options.catalog)
+        for analysis in analyses
+        for device in analysis.devices
+    ]
+    health = _health(analyses, options.catalog)
+    told = sorted(_told(rows, options), key=_order)
+    findings = [each.finding for each in told]
+    operators = tuple(operator for analysis in analyses for operator in analysis.operators)
+    worst = next(iter(findings), None)
+    top = _top_operators(operators, worst.subject.ranks if worst else ())
+    undecided = _undecided(rows, inputs, options.lang)
+    about = {each.finding.id: each.observed for each in told}
+    answer = verdict.verdict(
+        health, [row.observed for row in rows], findings, about, options.catalog, options.lang
+    )
+    return report.Report(
+        tool=report.Tool(name="stepscope", version=VERSION, native_loader=options.native_loader),
+        verdict=answer,
+        inputs=tuple(inputs),
+        health=health,
+        window=_window(analyses, inputs),
+        steps=tuple(step for analysis in analyses for step in analysis.steps),
+        accounting=tuple(row for analysis in analyses for row in analysis.accounting),
+        operators=operators,
+        top_operators=top,
+        kernels=tuple(kernel for analysis in analyses for kernel in analysis.kernels),
+        collectives=tuple(c for analysis in analyses for c in analysis.collectives),
+        findings=tuple(findings),
+        cards=card.cards(findings, options.catalog, _overridden(rows), operators, options.lang),
+        undecided=undecided,
+        next=_next(analyses, inputs, health, told, undecided),
+    )
+
+
+def _judged(observed: Observed, catalog: Catalog) -> _Row:
+    known = facts(observed, dict.fromkeys(f for rule in catalog for f in rule.features()))
+    outcomes = [judge(rule, known) for rule in catalog]
+    return _Row(
+        observed,
+        known,
+        tuple(o for o in outcomes if isinstance(o, rules.Finding)),
+        tuple(o for o in outcomes if isinstance(o, rules.Clear)),
+        tuple(o for o in outcomes if isinstance(o, rules.Undecided)),
+    )
+
+
+# ── findings ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """A finding in report form, whom it is about, and whether its cause is settled."""
+
+    finding: report.Finding
+    observed: Observed
+    is_settled: bool
+
+
+def _told(rows: Sequence[_Row], options: Options) -> list[_Told]:
+    result: list[_Told] = []
+    used: Counter[str] = Counter()
+    for row in rows:
+        claimed = claims(row.found, row.observed.device)
+        ids = {}
+        for found in row.found:
+            base = _identity(found.rule.id, row.observed)
+            used[base] += 1
+            ids[found.rule.id] = base if used[base] == 1 else f"{base}#{used[base]}"
+        reasons = _explained(row.found, claimed)
+        for found in row.found:
+            cause = reasons.get(found.rule.id)
+            finding = _finding(row, found, claimed, ids, ids[cause] if cause else None, options)
+            result.append(_Told(finding, row.observed, found.is_settled))
+    return result
+
+
+def _identity(rule_id: str, observed: Observed) -> str:
+    """Stable over runs on the same inputs: rule, rank, device."""
+    rank = observed.rank.rank
+    device = observed.device.accounting.device
+    where = device.kind or "device" if device.index is None else f"device{device.index}"
+    return f"{rule_id}:{'rank' if rank is None else f'rank{rank}'}:{where}"
+
+
+def _explained(found: Sequence[rules.Finding], claimed: dict[str, Claim]) -> dict[str, str]:
+    """Rule id -> id of the rule it is a consequence of, on the same device.
+
+    A cause must cost at least as much as what it explains: a small one cannot explain a large one away.
+    """
+
+    def cost(finding: rules.Finding) -> int:
+        return claimed[finding.rule.id].time_ns if finding.rule.id in claimed else 0
+
+    reasons: dict[str, str] = {}
+    by_cost = sorted(found, key=cost, reverse=True)
+    for index, cause in enumerate(by_cost):
+        for effect in by_cost[index + 1 :]:
+            if effect.rule.id in cause.rule.explains:
+                reasons.setdefault(effect.rule.id, cause.rule.id)
+    return reasons
+
+
+def _finding(
+    row: _Row,
+    found: rules.Finding,
+    claimed: dict[str, Claim],
+    ids: dict[str, str],
+    explained_by: str | None,
+    options: Options,
+) -> report.Finding:
+    rule, lang, observed = found.rule, options.lang, row.observed
+    total_ns = observed.device.accounting.total_ns
+    claim = claimed.get(rule.id)
+    share = claim.time_ns / total_ns if claim and total_ns else None
+    since = onset(rule, observed)
+    return report.Finding(
+        id=ids[rule.id],
+        rule=rule.id,
+        cause=rule.cause,
+        layer=rule.layer.value,
+        severity=_severity(share),
+        confidence=found.confidence,
+        title=found.title.in_(lang),
+        onset_ns=since.at_ns if since else None,
+        onset_step=since.step if since else None,
+        subject=report.Subject(
+            job=options.job,
+            ranks=() if observed.rank.rank is None else (observed.rank.rank,),
+            devices=(_device_name(observed),),
+            steps=(since.step, since.last_step) if since else _counted(observed.rank),
+        ),
+        cost=None
+        if claim is None or share is None
+        else report.Cost(
+            time_ns=claim.time_ns,
+            share=share,
+            of=claim.of,
+            overlaps_with=tuple(ids[other] for other in claim.overlaps_with),
+        ),
+        evidence=found.evidence,
+        unknown=tuple(word.unmeasured(clause, lang) for clause in _unknown(found, row.facts)),
+        ruled_out=tuple(
+            report.RuledOut(rule=clear.rule.id, because=word.because(clear, lang))
+            for clear in row.clear
+            if clear.rule.verdict != "healthy"
+        ),
+        # A consequence goes when its cause goes: advice on it would buy nothing.
+        remedies=() if explained_by else tuple(_remedy(r, row, share, lang) for r in found.remedies),
+        explained_by=explained_by,
+    )
+
+
+def _severity(share: float | None) -> report.Severity:
+    """By cost: under 5 % of the step info, under 20 % warning, from there critical."""
+    if share is None or share < 0.05:
+        return "info"
+    return "warning" if share < 0.20 else "critical"
+
+
+def _unknown(found: rules.Finding, known: Facts) -> list[Clause]:
+    """Clauses that could not be checked, one a feature: excuses, what corroborates, gates of remedies."""
+    gates = [c for r in found.rule.remedies for c in (*r.only_if, *r.unless)]
+    open_clauses = [*found.unknown, *(c for c in gates if c.known(known) is None)]
+    return list({clause.feature: clause for clause in reversed(open_clauses)}.values())[::-1]
+
+
+def _remedy(remedy: rules.Remedy, row: _Row, share: float | None, lang: Lang) -> report.Remedy:
+    clause = remedy.clears
+    now = row.facts.get(clause.feature)
+    gain = None
+    # From what the proof asks for to all that the finding claims: more than that does not exist.
+    if share is not None and now is not None and not remedy.is_step_towards and clause.op in ("<=", "<"):
+        least = min(share, max(0.0, now - clause.threshold))
+        gain = (round(least, 4), round(share, 4))
+    return report.Remedy(
+        text=remedy.text.in_(lang),
+        patch=remedy.patch,
+        gain_share=gain,
+        verify=None if remedy.is_step_towards else word.proof(clause, now, lang),
+    )
+
+
+def _device_name(observed: Observed) -> str:
+    device = observed.device.accounting.device
+    if device.uuid:
+        return device.uuid
+    if not has_device(observed):
+        return "cpu"
+    return (
+        observed.rank.accelerator if device.index is None else f"{observed.rank.accelerator}:{device.index}"
+    )
+
+
+def _counted(analysis: RankAnalysis) -> tuple[int, int] | None:
+    steps = [step.step for step in analysis.steps if step.use in ("counted", "marked")]
+    return (min(steps), max(steps)) if steps else None
+
+
+def _order(told: _Told) -> tuple[bool, float, str]:
+    """Consequences after causes, then by the time that could be won, then by id so that runs agree."""
+    finding = told.finding
+    return finding.explained_by is not None, -(finding.cost.share if finding.cost else 0.0), finding.id
+
+
+def _overridden(rows: Sequence[_Row]) -> dict[str, tuple[Clause, ...]]:
+    """Rule id -> its clauses with a threshold of the site's own, one a threshold."""
+    found = {f.rule.id: f.rule for row in rows for f in row.found}
+    return {
+        rule_id: tuple(
+            dict.fromkeys(c for c in (*rule.when, *rule.unless, *rule.corroborated_by) if c.overridden)
+        )
+        for rule_id, rule in found.items()
+    }
+
+
+# ── what stays open ────────────────────────────────────────────────────────────────────────────────
+
+
+def _undecided(
+    rows: Sequence[_Row], inputs: Sequence[report.Input], lang: Lang
+) -> tuple[report.Undecided, ...]:
+    """Rules that could not be judged, and causes that stay open although a rule fired; each once."""
+    result: dict[tuple[str, tuple[str, ...]], report.Undecided] = {}
+
+    def add(rule: rules.Rule, missing: tuple[str, ...], capture: rules.Capture, rank: int | None) -> None:
+        result.setdefault(
+            (rule.id, missing),
+            report.Undecided(
+                rule=rule.id,
+                missing=missing,
+                would_settle=capture.text.in_(lang),
+                command=command.filled(capture.command, inputs, rank),
+            ),
+        )
+
+    for row in rows:
+        for found in row.found:
+            if found.rule.question is not None and not found.is_settled:
+                question = found.rule.question
+                unknown = [c.feature.name for c in question.settled_by if c.known(row.facts) is None]
+                missing = (*question.missing, *unknown)
+                add(found.rule, missing, question.capture, row.observed.rank.rank)
+        for open_rule in row.undecided:
+            missing = tuple(feature.name for feature in open_rule.missing)
+            add(open_rule.rule, missing, open_rule.rule.needs, row.observed.rank.rank)
+    return tuple(result.values())
+
+
+def _next(
+    analyses: Sequence[RankAnalysis],
+    inputs: Sequence[report.Input],
+    health: report.Health,
+    told: Sequence[_Told],
+    undecided: Sequence[report.Undecided],
+) -> str:
+    """One command: what would settle the most, or else where the largest finding is explained."""
+    if health.verdict == "unusable":
+        return "stepscope doctor"
+    if _missing_ranks(analyses) > 0:
+        return command.filled("stepscope diagnose {folder}", inputs)
+    if told:
+        first = told[0].finding
+        if not told[0].is_settled:
+            question = next((u for u in undecided if u.rule == first.rule and u.command), None)
+            if question is not None and question.command is not None:
+                return question.command
+        return f"stepscope explain {first.rule}"
+    if undecided and undecided[0].command is not None:
+        return undecided[0].command
+    return "stepscope rules"
+
+
+# ── the data ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _missing_ranks(analyses: Sequence[RankAnalysis]) -> int:
+    world = max((a.world_size for a in analyses if a.world_size is not None), default=0)
+    seen = {a.rank for a in analyses}
+    return max(0, world - len(seen)) if analyses else 0
+
+
+def _health(analyses: Sequence[RankAnalysis], catalog: Catalog) -> report.Health:
+    issues = [
+        issue if issue.rank is not None else msgspec.structs.replace(issue, rank=analysis.rank)
+        for analysis in analyses
+        for issue in analysis.issues
+    ]
+    missing = _missing_ranks(analyses)
+    if missing and not any(issue.code == "rank_missing" for issue in issues):
+        world = max(a.world_size or 0 for a in analyses)
+        issues.append(
+            report.HealthIssue(
+                code="rank_missing",
+                count=missing,
+                effect="none",
+                detail=f"{world - missing} of {world} ranks were given: who is late is unknown",
+                affects=("communication", "straggler"),
+            )
+        )
+    issues += [
+        report.HealthIssue(code="rule_broken", count=1, effect="none", detail=f"{broken.name}: {broken.why}")
+        for broken in catalog.broken
+    ]
+    withheld = tuple(dict.fromkeys(w for analysis in analyses for w in analysis.withheld))
+    return report.Health(verdict=_health_verdict(analyses, issues), issues=tuple(issues), withheld=withheld)
+
+
+def _health_verdict(
+    analyses: Sequence[RankAnalysis], issues: Sequence[report.HealthIssue]
+) -> report.HealthVerdict:
+    """Unusable where nothing was timed; degraded where any number is degraded or withheld."""
+    if not any(device.accounting.total_ns > 0 for a in analyses for device in a.devices):
+        return "unusable"
+    rows = [device.accounting for a in analyses for device in a.devices]
+    if any(issue.effect != "none" for issue in issues) or any(row.status != "ok" for row in rows):
+        return "degraded"
+    return "ok"
+
+
+def _window(analyses: Sequence[RankAnalysis], inputs: Sequence[report.Input]) -> report.Window | None:
+    """The counted and marked steps of all ranks, else the extent of the inputs."""
+    used = [step for a in analyses for step in a.steps if step.use in ("counted", "marked")]
+    if used:
+        return report.Window(
+            start_ns=min(step.start_ns for step in used),
+            end_ns=max(step.end_ns for step in used),
+            steps=(min(step.step for step in used), max(step.step for step in used)),
+        )
+    starts = [i.start_ns for i in inputs if i.start_ns is not None]
+    ends = [i.end_ns for i in inputs if i.end_ns is not None]
+    return report.Window(start_ns=min(starts), end_ns=max(ends)) if starts and ends else None
+
+
+def _top_operators(operators: Sequence[report.Operator], ranks: Sequence[int]) -> tuple[report.Operator, ...]:
+    """The five ops with the most device time, of the first finding's rank or else the first rank."""
+    seen = list(dict.fromkeys(operator.rank for operator in operators))
+    rank = next((r for r in ranks if r in seen), seen[0] if seen else None)
+    own = [operator for operator in operators if operator.rank == rank and operator.device_ns > 0]
+    return tuple(sorted(own, key=lambda o: (-o.device_ns, o.name))[:5])

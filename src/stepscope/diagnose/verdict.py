@@ -1,0 +1,127 @@
+"""The one-line answer: the class of the largest finding of at least 5 %, or why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from stepscope.analyse.features import has_device, part_ns
+from stepscope.diagnose import word
+from stepscope.model import report
+from stepscope.model.feature import Observed
+from stepscope.model.text import Lang, Text, percent
+from stepscope.rules import Catalog
+
+LEAST_SHARE = 0.05
+"""A finding below this share of the step is no answer to why the step is slow."""
+
+_STALLS = ("communication_exposed", "copy_exposed", *(f"idle.{cause}" for cause in report.IDLE_CAUSES))
+
+
+def verdict(
+    health: report.Health,
+    observed: Sequence[Observed],
+    findings: Sequence[report.Finding],
+    about: Mapping[str, Observed],
+    catalog: Catalog,
+    lang: Lang,
+) -> report.Verdict:
+    """The answer over all devices; `findings` in their final order, `about` their devices by id."""
+    class_, text = _answer(health, observed, findings, about, catalog)
+    label = word.VERDICT[class_]
+    sentence = Text(en=f"{label.en}{text.en}.", zh=f"{label.zh}{text.zh}。")
+    return report.Verdict(class_=class_, text=sentence.in_(lang))
+
+
+def _answer(
+    health: report.Health,
+    observed: Sequence[Observed],
+    findings: Sequence[report.Finding],
+    about: Mapping[str, Observed],
+    catalog: Catalog,
+) -> tuple[report.VerdictClass, Text]:
+    if health.verdict == "unusable" or not observed:
+        return "undecided", Text(
+            en=": the inputs hold no timed work, so nothing can be said of any step",
+            zh="：输入中没有带时间的任务，无法对任何一步作出判断",
+        )
+    seen = [row for row in observed if has_device(row)]
+    if not seen and not any(row.rank.accelerator == "cpu" for row in observed):
+        return "undecided", Text(
+            en=": no device activity was recorded, so nothing can be said of the device; record with the "
+            "profiler's device activity",
+            zh="：没有录到设备活动，无法对设备作出判断；请在录制时打开设备活动",
+        )
+    worst = next(
+        (f for f in findings if f.explained_by is None and f.cost and f.cost.share >= LEAST_SHARE), None
+    )
+    withheld = [row for row in seen if row.device.accounting.status == "withheld"]
+    for row in withheld:
+        account = row.device.accounting
+        idle = account.idle_ns / account.total_ns if account.total_ns else 0.0
+        if idle >= LEAST_SHARE and (worst is None or worst.cost is None or idle > worst.cost.share):
+            spent = word.span_of(account, account.idle_ns, row.rank.rank)
+            return "undecided", Text(
+                en=f": the device is idle for {spent.en}, and why is withheld: too much of its work has no "
+                "recorded launch",
+                zh=f"：设备空闲{spent.zh}，原因暂不给出：过多任务没有下发记录",
+            )
+    if worst is not None and worst.cost is not None:
+        return catalog[worst.rule].verdict, _of_finding(worst, about[worst.id])
+    if seen and not withheld and len(_fired(findings, catalog, "healthy")) == len(seen):
+        return "healthy", _healthy(seen)
+    return "undecided", _nothing_found(seen or observed)
+
+
+def _of_finding(finding: report.Finding, row: Observed) -> Text:
+    """The finding's title with its time. The title is in the report's language, so both sides carry it."""
+    assert finding.cost is not None
+    spent = word.span_of(row.device.accounting, finding.cost.time_ns, row.rank.rank)
+    bare = ("", "") if has_device(row) else ("; the run uses no accelerator", "；运行未使用加速器")
+    return Text(
+        en=f", {spent.en}: {word.lowered(finding.title)}{bare[0]}",
+        zh=f"，{spent.zh}：{finding.title}{bare[1]}",
+    )
+
+
+def _fired(
+    findings: Sequence[report.Finding], catalog: Catalog, class_: report.VerdictClass
+) -> list[report.Finding]:
+    return [finding for finding in findings if catalog[finding.rule].verdict == class_]
+
+
+def _healthy(seen: Sequence[Observed]) -> Text:
+    least = min(seen, key=lambda row: _share(row.device.accounting, "compute"))
+    account = least.device.accounting
+    spent = word.span_of(account, account.compute_ns, least.rank.rank if len(seen) > 1 else None)
+    least_of = ("at least ", "至少") if len(seen) > 1 else ("", "")
+    return Text(
+        en=f": the device computes {least_of[0]}{spent.en}; no stall is worth removing, what is left is in the "
+        "kernels",
+        zh=f"：设备计算时间{least_of[1]}{spent.zh}；没有值得消除的停顿，余下的空间在 kernel 本身",
+    )
+
+
+def _nothing_found(rows: Sequence[Observed]) -> Text:
+    """No cause reaches its threshold: what there is, of the row that computes least."""
+    row = min(rows, key=lambda each: _share(each.device.accounting, "compute"))
+    account = row.device.accounting
+    largest = max(_STALLS, key=lambda part: part_ns(account, part))
+    name = word.PART[largest]
+    share = percent(_share(account, largest))
+    busy = percent(_share(account, "compute"))
+    if not has_device(row):
+        return Text(
+            en=f": the run uses no accelerator and no known cause reaches its threshold; ops take {busy} of "
+            f"the time, the largest other part is {share} ({name.en})",
+            zh=f"：运行未使用加速器，且没有已知原因达到阈值；算子占 {busy} 的时间，"
+            f"其余最大的部分为 {share}（{name.zh}）",
+        )
+    return Text(
+        en=f": no known cause reaches its threshold; the device computes for {busy} of the time, the "
+        f"largest other part is {share} ({name.en})",
+        zh=f"：没有已知原因达到阈值；设备 {busy} 的时间在计算，其余最大的部分为 {share}（{name.zh}）",
+    )
+
+
+def _share(row: report.Accounting, part: str) -> float:
+    return part_ns(row, part) / row.total_ns if row.total_ns else 0.0

@@ -1,0 +1,118 @@
+"""Sentences of a report, in both languages. Numbers come in; what is true was decided elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from stepscope.model import report
+from stepscope.model.feature import Clause
+from stepscope.model.text import Lang, Text, duration, number, percent
+from stepscope.rules.rule import Clear
+
+VERDICT: Mapping[report.VerdictClass, Text] = {
+    "waiting-for-data": Text(en="Waiting for data", zh="等待数据"),
+    "waiting-for-communication": Text(en="Waiting for communication", zh="等待通信"),
+    "computing-slowly": Text(en="Computing slowly", zh="计算慢"),
+    "other-stall": Text(en="Other stall", zh="其他停顿"),
+    "healthy": Text(en="Healthy", zh="健康"),
+    "undecided": Text(en="Undecided", zh="无法判定"),
+}
+
+ORIGIN: Mapping[report.Origin, Text] = {
+    "trace": Text(en="trace", zh="trace"),
+    "telemetry": Text(en="telemetry", zh="遥测"),
+    "host": Text(en="host counters", zh="主机计数器"),
+    "job": Text(en="job data", zh="作业数据"),
+    "log": Text(en="logs", zh="日志"),
+}
+
+PART: Mapping[str, Text] = {
+    "compute": Text(en="computing", zh="计算"),
+    "communication_exposed": Text(en="communication that nothing hides", zh="未被掩盖的通信"),
+    "copy_exposed": Text(en="copies that nothing hides", zh="未被掩盖的拷贝"),
+    "idle": Text(en="idle", zh="空闲"),
+    "idle.queued": Text(en="idle before work already issued", zh="空闲：任务已下发"),
+    "idle.input": Text(en="idle, waiting for input", zh="空闲：等待输入数据"),
+    "idle.preprocess": Text(en="idle, host prepares the batch", zh="空闲：主机预处理批次"),
+    "idle.host_sync": Text(en="idle, host had waited for the device", zh="空闲：主机同步等待"),
+    "idle.copy_wait": Text(en="idle, host in blocking copies", zh="空闲：主机阻塞于拷贝"),
+    "idle.allocator": Text(en="idle, memory allocation", zh="空闲：显存分配"),
+    "idle.gc": Text(en="idle, garbage collection", zh="空闲：垃圾回收"),
+    "idle.compile": Text(en="idle, compilation", zh="空闲：编译"),
+    "idle.checkpoint": Text(en="idle, checkpoint", zh="空闲：写检查点"),
+    "idle.eval": Text(en="idle, evaluation", zh="空闲：评测"),
+    "idle.logging": Text(en="idle, logging", zh="空闲：写日志"),
+    "idle.launch": Text(en="idle, host issues ops", zh="空闲：主机下发算子"),
+    "idle.peer": Text(en="idle, waiting for other ranks", zh="空闲：等待其他 rank"),
+    "idle.profiler": Text(en="idle, the profiler's own work", zh="空闲：分析器自身开销"),
+    "idle.python": Text(en="idle, Python code without ops", zh="空闲：无算子的 Python 代码"),
+    "idle.unknown": Text(en="idle, unknown cause", zh="空闲：原因未知"),
+}
+
+
+def span_of(row: report.Accounting, time_ns: int, rank: int | None) -> Text:
+    """How much of a row a time is: its share, and per step where there are steps."""
+    share = percent(time_ns / row.total_ns) if row.total_ns else "0 %"
+    steps = row.num_steps if row.scope == "steps" and row.num_steps else None
+    each = duration(time_ns / (steps or 1))
+    whole = duration(row.total_ns / (steps or 1))
+    who, here = ("", "") if rank is None else (f", rank {rank}", f"，rank {rank}")
+    if steps:
+        return Text(
+            en=f"{share} of the step ({each} of {whole} a step{who})",
+            zh=f"占每步的 {share}（每步 {whole} 中的 {each}{here}）",
+        )
+    return Text(
+        en=f"{share} of the trace ({each} of {whole}{who})",
+        zh=f"占 trace 的 {share}（{whole} 中的 {each}{here}）",
+    )
+
+
+def lowered(title: str) -> str:
+    """A title within a sentence: its first letter small, unless it begins with an abbreviation."""
+    return title if title[1:2].isupper() else title[:1].lower() + title[1:]
+
+
+def measured(clause: Clause, value: float) -> str:
+    """One measurement: `idle_input_share 3.1 %`."""
+    return f"{clause.feature.name} {number(value, clause.feature.unit)}"
+
+
+def limit(clause: Clause) -> str:
+    """A clause as people read it: `idle_input_share >= 10.0 %`."""
+    return f"{clause.feature.name} {clause.op} {number(clause.threshold, clause.feature.unit)}"
+
+
+def because(clear: Clear, lang: Lang) -> str:
+    """Why a rule did not fire."""
+    clause = clear.because
+    told = measured(clause, clear.value)
+    wanted = f"{clause.op} {number(clause.threshold, clause.feature.unit)}"
+    if clause in clear.rule.unless:
+        return Text(en=f"{told} (excused at {wanted})", zh=f"{told}（符合排除条件 {wanted}）").in_(lang)
+    return Text(en=f"{told} (fires at {wanted})", zh=f"{told}（触发条件为 {wanted}）").in_(lang)
+
+
+def unmeasured(clause: Clause, lang: Lang) -> str:
+    """A clause that could not be checked, and which layer would."""
+    origin = ORIGIN[clause.feature.origin]
+    text = Text(
+        en=f"{limit(clause)}: not measured, needs {origin.en}", zh=f"{limit(clause)}：未测得，需要{origin.zh}"
+    )
+    return text.in_(lang)
+
+
+def proof(clause: Clause, now: float | None, lang: Lang) -> str:
+    """What would prove that a remedy worked."""
+    was = "" if now is None else number(now, clause.feature.unit)
+    text = Text(
+        en=f"Record the same steps again: {limit(clause)}" + (f" (now {was})" if was else ""),
+        zh=f"重新录制相同的步：应有 {limit(clause)}" + (f"（现为 {was}）" if was else ""),
+    )
+    return text.in_(lang)
+
+
+def overridden(clause: Clause, lang: Lang) -> str:
+    """That the site set a threshold itself."""
+    told = limit(clause)
+    return Text(en=f"Threshold set by this site: {told}", zh=f"阈值由本站点自行设定：{told}").in_(lang)
