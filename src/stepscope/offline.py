@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,7 @@ def has_native_loader() -> bool:
     """Whether the native loader is built and loads here."""
     from stepscope.trace.load import native_available
 
-    return native_available()
+    return bool(native_available())
 
 
 def load(path: str | os.PathLike[str]) -> Trace:
@@ -109,7 +110,8 @@ def diagnose(
         if not analyses:
             there = f"there are: {', '.join(map(str, found))}" if found else "the inputs name no rank"
             raise UsageError(f"no input is of rank {rank}; {there}")
-    report = diagnose_ranks(analyses, inputs, Options(catalog=catalog, job=job, lang=lang))
+    options = Options(catalog=catalog, job=job, lang=lang, native_loader=has_native_loader())
+    report = diagnose_ranks(analyses, inputs, options)
     known = redact.NOBODY
     for read in reads:
         known = known | read.known
@@ -133,11 +135,11 @@ def read_thresholds(path: str | os.PathLike[str]) -> Mapping[str, Any]:
         why = error.strerror if isinstance(error, OSError) else "is not UTF-8"
         raise UsageError(f"{name}: {why}; --rules-config takes a TOML file") from error
     try:
-        return tomllib.loads(text)
+        thresholds: Mapping[str, Any] = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise UsageError(
-            f"{name}: {error}; --rules-config takes TOML: [rule-id], then feature = number"
-        ) from error
+        mend = "--rules-config takes TOML: [rule-id], then feature = number"
+        raise UsageError(f"{name}: {error}; {mend}") from error
+    return thresholds
 
 
 def _read_all(
@@ -176,7 +178,7 @@ def _read_one(name: str, steps: tuple[int, int] | None, on_progress: OnProgress 
     except StepscopeError as error:
         return _refused(name, error)
     trace, num_secrets, known = redact.trace_without_secrets(trace)
-    analyses = tuple(analyse_rank(trace, steps=steps))
+    analyses = tuple(analyse_rank(trace, steps=steps, rank=_rank_by_name(trace)))
     first = analyses[0] if analyses else None
     start_ns, end_ns = _extent(trace)
     return _Read(
@@ -196,6 +198,18 @@ def _read_one(name: str, steps: tuple[int, int] | None, on_progress: OnProgress 
         analyses,
         known,
     )
+
+
+_RANK_IN_NAME = re.compile(r"(?:^|[^a-z])rank[-_.]?(\d{1,6})(?!\d)", re.IGNORECASE)
+
+
+def _rank_by_name(trace: Trace) -> int | None:
+    """The rank that the file's name says, where the trace itself says none: `rank3.json.gz`."""
+    stated = trace.metadata.get("distributedInfo")
+    if isinstance(stated, Mapping) and "rank" in stated:
+        return None
+    match = _RANK_IN_NAME.search(os.path.basename(trace.name))
+    return int(match[1]) if match else None
 
 
 def _extent(trace: Trace) -> tuple[int | None, int | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,29 +11,25 @@ from stepscope.cli import option
 
 if TYPE_CHECKING:
     from stepscope.model.report import Report
+    from stepscope.model.text import Lang
 
 
-class _StepRange(click.ParamType):
-    name = "A:B"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[int, int]:
-        if isinstance(value, tuple):
-            return value
-        first, colon, last = str(value).partition(":")
-        try:
-            steps = int(first), int(last if colon else first)
-        except ValueError:
-            self.fail(f"{value!r} is not a range of steps; write first:last, as in 5:9", param, ctx)
-        if steps[0] > steps[1]:
-            self.fail(f"{value!r} ends before it begins; write first:last, as in 5:9", param, ctx)
-        return steps
+def _as_range(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, int] | None:
+    if value is None:
+        return None
+    first, colon, last = value.partition(":")
+    try:
+        steps = int(first), int(last if colon else first)
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is not a range of steps; write first:last, as in 5:9") from None
+    if steps[0] > steps[1]:
+        raise click.BadParameter(f"{value!r} ends before it begins; write first:last, as in 5:9")
+    return steps
 
 
-@click.command("diagnose")
+@click.command("diagnose", short_help="Where the time of a step went, why, and what to change.")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
-@click.option("--steps", type=_StepRange(), help="Only these steps, both ends included.")
+@click.option("--steps", metavar="A:B", callback=_as_range, help="Only these steps, both ends included.")
 @click.option("--rank", type=click.IntRange(min=0), metavar="N", help="Only this rank.")
 @click.option("--job", metavar="ID", help="The job's name, for the report.")
 @option.format_option(*option.FORMATS)
@@ -66,7 +62,7 @@ def command(
     job: str | None,
     form: str,
     output: str | None,
-    lang: str,
+    lang: Lang,
     rules_config: str | None,
     fail_on: str | None,
     no_redact: bool,

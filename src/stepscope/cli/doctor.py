@@ -38,7 +38,7 @@ EXPORTERS: tuple[tuple[int, str, str], ...] = (
 LOOPBACK_TIMEOUT_SECONDS = 0.3
 
 
-@click.command("doctor")
+@click.command("doctor", short_help="What this machine offers, and what is missing.")
 @option.format_option("text", "json")
 @option.debug_option
 def command(form: str) -> int:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import difflib
+from typing import TYPE_CHECKING
 
 import click
 
 from stepscope.cli import option
 
+if TYPE_CHECKING:
+    from stepscope.model.text import Lang
 
-@click.command("explain")
+
+@click.command("explain", short_help="One rule: meaning, thresholds, references, remedies.")
 @click.argument("rule")
 @option.lang_option
 @option.debug_option
-def command(rule: str, lang: str) -> int:
+def command(rule: str, lang: Lang) -> int:
     """Explain one rule: what it means, when it fires, from where its numbers are, what to do."""
     from stepscope.rules import load_catalog
     from stepscope.views.terminal import render_explain

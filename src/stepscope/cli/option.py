@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from stepscope.model.report import Report
+    from stepscope.model.text import Lang
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -70,7 +71,7 @@ def console() -> Console:
     return Console(highlight=False)
 
 
-def put_report(report: Report, form: str, lang: str, output: str | None) -> None:
+def put_report(report: Report, form: str, lang: Lang, output: str | None) -> None:
     """Put the report out in one of `FORMATS`."""
     if form == "json":
         from stepscope.model.report import encode
@@ -79,19 +80,19 @@ def put_report(report: Report, form: str, lang: str, output: str | None) -> None
     elif form == "markdown":
         from stepscope.views import markdown
 
-        put(markdown.render(report, lang).encode(), output)  # type: ignore[arg-type]
+        put(markdown.render(report, lang).encode(), output)
     else:
         from stepscope.views.terminal import render_report
 
         if output is None or output == "-":
-            render_report(report, console(), lang)  # type: ignore[arg-type]
+            render_report(report, console(), lang)
         else:
             import io
 
             from rich.console import Console
 
             sink = io.StringIO()
-            render_report(report, Console(file=sink, width=100, highlight=False), lang)  # type: ignore[arg-type]
+            render_report(report, Console(file=sink, width=100, highlight=False), lang)
             put(sink.getvalue().encode(), output)
 
 
