@@ -1,0 +1,95 @@
+"""What the documentation shows is what the program does."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import run_process
+from tools import make_docs
+
+ROOT = make_docs.ROOT
+PAGES = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    *(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md")),
+]
+
+
+@pytest.mark.parametrize("path", make_docs.PAGES)
+def test_a_generated_page_is_what_the_code_makes(path: str) -> None:
+    assert (ROOT / path).read_text(encoding="utf-8") == make_docs.PAGES[path](), "run `make docs`"
+
+
+def commands(path: str) -> list[str]:
+    """The `stepscope` lines in a page's shell blocks, without their comments."""
+    text = (ROOT / path).read_text(encoding="utf-8")
+    lines = [line for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL) for line in block.splitlines()]
+    return [
+        line.split("  #")[0].strip() for line in lines if "stepscope " in line and not line.startswith("make")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "command"),
+    [
+        (path, command)
+        for path in ("README.md", "docs/tutorial.md", *(p for p in PAGES if p.startswith("docs/how-to")))
+        for command in commands(path)
+    ],
+)
+def test_a_command_in_the_documentation_works(path: str, command: str, tmp_path: Path) -> None:
+    sample = ROOT / "src/stepscope/demo/demo.pt.trace.json.gz"
+    shutil.copy(sample, tmp_path / "trace.json.gz")
+    (tmp_path / "traces").mkdir()
+    shutil.copy(sample, tmp_path / "traces")
+    (tmp_path / "site.toml").write_text("[input-starvation]\nidle_input_share = 0.05\n")
+    (tmp_path / "site.key").write_text("key")
+    script = command.replace("stepscope ", f"{shlex.quote(sys.executable)} -m stepscope ", 1)
+    done = run_process(["bash", "-c", script], cwd=tmp_path)
+    # `--fail-on critical` is there to end with 1: the sample's stall is critical.
+    assert done.code == (1 if "--fail-on" in command else 0), done.err
+
+
+def test_the_documentation_has_commands_to_run() -> None:
+    assert [c.split()[1] for c in commands("README.md")] == ["diagnose"]
+    assert [c.split()[1] for c in commands("docs/tutorial.md")] == ["demo", "explain", "diagnose", "demo"]
+
+
+def test_the_first_command_of_the_readme_works() -> None:
+    if not (ROOT / ".venv/.stamp").exists() or shutil.which("make") is None:
+        pytest.skip("not set up by make: run `make test`")
+    done = run_process(
+        ["make", "--no-print-directory", "demo"], cwd=ROOT, env={"MAKEFLAGS": "", "MAKELEVEL": ""}
+    )
+    assert done.code == 0, done.err
+    assert "demo.pt.trace.json.gz" in done.out
+    assert "torch" in done.out or "a real loop on this CPU" in done.out
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_link_in_the_documentation_leads_somewhere(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
+        if "://" not in target:
+            assert ((ROOT / page).parent / target).exists(), target
+
+
+def test_nothing_committed_names_a_machine(root: Path) -> None:
+    listed = subprocess.run(["git", "ls-files"], cwd=root, capture_output=True, text=True, check=False)
+    if listed.returncode != 0:
+        pytest.skip("not a git checkout")
+    for name in listed.stdout.splitlines():
+        path = root / name
+        if path.suffix in (".gz", ".zst", ".bin") or not path.is_file():
+            continue
+        text = path.read_text(encoding="utf-8", errors="replace")
+        assert "/work" + "/main" not in text, name
+        assert "/work" + "/shared" not in text, name
