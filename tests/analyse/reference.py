@@ -303,8 +303,11 @@ class Reference:
         found = {int(r.name.split("#")[1]): r for r in self.rows if r.is_step}
         self.step_thread = next((r.thread for r in self.rows if r.is_step), None)
         self.tiles: dict[int, tuple[int, int]] = {}
-        for n in sorted(found):
-            end = found[n + 1].start if n + 1 in found else found[n].end
+        in_order = sorted(found)
+        for n, after in zip(in_order, [*in_order[1:], None], strict=False):
+            end = found[n].end
+            if after is not None:
+                end = found[after].start if after == n + 1 else min(end, found[after].start)
             self.tiles[n] = (found[n].start, end)
         for a in self.activities:
             if a.launch is None:
@@ -357,8 +360,9 @@ class Reference:
             # The one that started last wins; of equal starts the one that ends first.
             # AMBIGUOUS: of two rows with one start and one end, the later in the file.
             for r in sorted(mine, key=lambda r: (r.start, -r.end, r.index)):
-                if r.kind == "overhead":
-                    continue  # AMBIGUOUS: it has a cause, but makes a thread neither busy nor weak
+                # Overhead has a cause, but makes a thread neither busy nor weak; steps and thread starts say nothing.
+                if r.kind == "overhead" or r.is_step or r.name in THREAD_START:
+                    continue
                 for t in range(r.start - self.t0, r.end - self.t0):
                     leaf[t] = r
             for r in (*mine, *self.everywhere):
@@ -373,7 +377,7 @@ class Reference:
 
     def state(self, thread: Thread, t: int) -> str:
         row = self.leaf[thread][t - self.t0]
-        if row is None or row.is_step or row.name in THREAD_START:
+        if row is None:
             return "empty"
         if row.name in WAITING:
             return "weak"
@@ -471,7 +475,7 @@ class Reference:
             for t in range(a.start, a.end):
                 painted[t - t0].add(a.cls)
 
-        # AMBIGUOUS: an activity of no length does not divide a gap, but it may be the `a` at its end.
+        starts = {a.start for a in acts}  # an activity of no length divides a gap
         causes: dict[int, str] = {}
         lost = 0
         g0 = t0
@@ -480,7 +484,7 @@ class Reference:
                 g0 += 1
                 continue
             g1 = g0
-            while g1 < last and not painted[g1 - t0]:
+            while g1 < last and not painted[g1 - t0] and (g1 == g0 or g1 not in starts):
                 g1 += 1
             here = [a for a in acts if a.start == g1]
             if not here:  # only where the last activity has no length and so nothing starts at `last`
@@ -558,7 +562,9 @@ class Reference:
                 boundary = max(boundary, a.end)
         windows = []
         for n in self.tiles:
-            # AMBIGUOUS: `D` never steps back, so that windows tile.
+            if n - 1 not in self.tiles:  # the steps in between were not recorded
+                boundary = max(boundary, self.tiles[n][0])
+            # `D` never steps back, so that windows tile.
             until = max([boundary, *(a.end for a in acts if a.owner == n)])
             windows.append((n, boundary, until))
             boundary = until

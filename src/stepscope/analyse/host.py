@@ -67,12 +67,13 @@ def cpu_parts(
 ) -> CpuAccount:
     """Ops compute, collectives communicate, the rest is idle by the main thread's causes."""
     compute, communication = NOTHING, NOTHING
+    not_compute = join(*(timeline.everywhere.get(c, NOTHING) for c in _NOT_COMPUTE))
     for r in rows.values():
         collective = facts.is_collective[r.kind, trace.spans.name_id[r.row]]
         talking = union(r.start_ns[collective], r.end_ns[collective], is_sorted=True)
         is_op = (r.kind == Kind.OP) & ~collective
         working = union(r.start_ns[is_op], r.end_ns[is_op], is_sorted=True)
-        working = subtract(subtract(working, talking), r.of_cause(*_NOT_COMPUTE))
+        working = subtract(subtract(working, talking), join(r.of_cause(*_NOT_COMPUTE), not_compute))
         compute, communication = join(compute, working), join(communication, talking)
     exposed = subtract(communication, compute)
     low, high = timeline.start_ns, timeline.end_ns

@@ -68,6 +68,11 @@ def find_gaps(activities: Activities, busy: Intervals, start_ns: int, end_ns: in
     high = np.append(busy.start, np.int64(end_ns))
     keep = high > low
     low, high = low[keep], high[keep]
+    # Work too short for the clock still ends a gap: cut at every activity of no length.
+    instant = np.unique(activities.start_ns[activities.end_ns == activities.start_ns])
+    at, _, cut, _ = pairs(low, high, instant, instant + 1)
+    inner = cut > low[at]
+    low, high = np.sort(np.append(low, cut[inner])), np.sort(np.append(high, cut[inner]))
     first = np.searchsorted(activities.start_ns, high, side="left")
     stop = np.searchsorted(activities.start_ns, high, side="right")
     chosen = np.where(stop > first, first, -1).astype(np.int64)

@@ -43,7 +43,10 @@ def analyse_rank(trace: Trace, *, steps: tuple[int, int] | None = None, rank: in
     issues = [*health.loss_issues(trace), *issues]
     facts = name_facts(trace, kinds)
     processes, process_of_track = _processes(trace, kinds)
-    activities = link(trace, kinds, process_of_track, processes)
+    is_launch_call = (kinds == Kind.CALL) & facts.is_launch_call[kinds, trace.spans.name_id]
+    activities = link(trace, kinds, process_of_track, processes, is_launch_call)
+    # A call that launched recorded work is a launch whatever its name.
+    is_launch_call[activities.launch_row[activities.launch_row >= 0]] = True
     activities, cut = health.cut_corrupt(trace, activities)
     issues += cut
     groups = _split(activities, processes)
@@ -57,6 +60,7 @@ def analyse_rank(trace: Trace, *, steps: tuple[int, int] | None = None, rank: in
             kinds=kinds,
             good=good,
             facts=facts,
+            is_launch_call=is_launch_call,
             activities=activities.take(chosen),
             tracks=np.flatnonzero(process_of_track == process) if process >= 0 else np.arange(len(trace.tracks)),
             issues=issues,
@@ -110,6 +114,7 @@ class _Process:
     kinds: I32
     good: npt.NDArray[np.bool_]
     facts: NameFacts
+    is_launch_call: npt.NDArray[np.bool_]
     activities: Activities
     tracks: npt.NDArray[np.intp]
     issues: list[health.Issue]
@@ -125,11 +130,7 @@ class _Process:
         is_copy_call[pageable] = True
         self.rows = self._host_rows(is_copy_call)
         self.steps = find_steps(trace, self.kinds, self.facts, self.tracks, self.good)
-        self.is_launch_call = (
-            self.facts.is_launch_call[self.kinds, spans.name_id]
-            & (self.kinds == Kind.CALL)
-            & np.isin(spans.track_id, self.tracks)
-        )
+        self.is_launch_call = self.is_launch_call & np.isin(spans.track_id, self.tracks)
         self.main = self._main_thread()
         self.autograd = self._autograd_threads()
         low, high = self._span()
@@ -279,7 +280,7 @@ class _Process:
             num = len(steps)
             launches = np.bincount(at[at >= 0], minlength=num)
             linked = np.bincount(at[(at >= 0) & has_work[calls]], minlength=num)
-            owner = owner_of(steps, activities.launch_ns, activities.launch_row >= 0)
+            owner = owner_of(steps, activities.called_ns, activities.launch_row >= 0)
             kernels = np.bincount(owner[owner >= 0], minlength=num)
         uses = step_uses(
             steps,
@@ -355,7 +356,7 @@ class _Process:
     def _device(self, device: int) -> tuple[list[report.Accounting], DeviceAnalysis]:
         mine = self.activities.device == device
         activities = self.activities.take(mine)
-        owner = owner_of(self.steps, activities.launch_ns, activities.launch_row >= 0)
+        owner = owner_of(self.steps, activities.called_ns, activities.launch_row >= 0)
         parts = parts_of(activities)
         scopes: list[tuple[str, Windows, npt.NDArray[np.bool_], npt.NDArray[np.bool_]]] = []
         if len(self.steps) and self._in_scope().any():
@@ -363,7 +364,9 @@ class _Process:
         first, last = int(activities.start_ns.min()), int(activities.end_ns.max())
         whole = Windows("device", np.array([first]), np.array([last]))
         scopes.append(("trace", whole, np.ones(1, bool), np.ones(1, bool)))
+        # A gap reaches back to the first event: what was launched while the device stood still was not queued.
         low = min(int(s[1].start_ns.min()) for s in scopes)
+        low = low if self.timeline is None else min(low, self.timeline.start_ns)
         high = max(int(s[1].end_ns.max()) for s in scopes)
         pieces = idle_pieces(
             activities,
@@ -655,7 +658,7 @@ class _Process:
         """Activities of the steps in scope, or all where there are no steps."""
         if not len(self.steps) or not self._in_scope().any():
             return np.ones(len(self.activities), dtype=bool)
-        owner = owner_of(self.steps, self.activities.launch_ns, self.activities.launch_row >= 0)
+        owner = owner_of(self.steps, self.activities.called_ns, self.activities.launch_row >= 0)
         return (owner >= 0) & self._in_scope()[np.maximum(owner, 0)]
 
     def _device_name(self, device: int) -> str | None:

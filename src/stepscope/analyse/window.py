@@ -132,10 +132,10 @@ def windows(steps: Steps, activities: Activities, owner: I64) -> Windows:
         return host_windows(steps)
     has = activities.launch_row >= 0
     smallest = np.iinfo(np.int64).min
-    order = np.argsort(np.where(has, activities.launch_ns, smallest), kind="stable")
+    order = np.argsort(np.where(has, activities.called_ns, smallest), kind="stable")
     known = has | activities.is_before_trace
     order = order[known[order]]
-    launch = np.where(has, activities.launch_ns, smallest)[order]
+    launch = np.where(has, activities.called_ns, smallest)[order]
     reach = np.maximum.accumulate(activities.end_ns[order])
 
     def latest_end(before_ns: I64) -> I64:

@@ -116,7 +116,9 @@ WAITING: tuple[tuple[tuple[Kind, ...], re.Pattern[str]], ...] = (
     (_NAMED, re.compile(r"^(## )?(torch\.autograd\.|Tensor\.|loss\.)?(run_)?backward(\(\))?( ##)?$")),
     (_FRAME, re.compile(r"<built-in method (run_backward|acquire|wait|join|poll|select|epoll|sleep|__enter__ of _thread)\b")),
     (_FRAME, re.compile(r"<built-in function (sleep|select|poll)>")),
+    (_FRAME, re.compile(r"torch/(_tensor|autograd/__init__)\.py\(\d+\): backward$")),
     (_FRAME, re.compile(r"torch/autograd/graph\.py\(\d+\): _engine_run_backward$")),
+    (_FRAME, re.compile(r"(^|/)(threading|queue|selectors|asyncio/\w+|concurrent/futures/\w+|multiprocessing/\w+)\.py\(\d+\): (wait|wait_for|acquire|get|join|select|poll|result|recv)$")),
 )
 
 STEP = re.compile(r"^ProfilerStep#(\d+)$")

@@ -26,7 +26,7 @@ class Activities:
     """Device activities, sorted by (device, start, index). All arrays are equally long.
 
     `end_ns` is cut where the health check found a corrupt duration. `launch_row` is the core row of the launching call or
-    -1; `launch_ns` its start, never after the activity's own start; `process` the position of the launching process in
+    -1; `called_ns` its start as recorded, `launch_ns` the same but never after the activity's own start; `process` the position of the launching process in
     `processes`, -1 where unknown; `is_before_trace` marks work launched before recording began.
     """
 
@@ -40,6 +40,7 @@ class Activities:
     tensor_core: npt.NDArray[np.int8]
     launch_row: I32
     launch_ns: I64
+    called_ns: I64
     process: I32
     is_before_trace: npt.NDArray[np.bool_]
     is_pageable: npt.NDArray[np.bool_]
@@ -59,10 +60,17 @@ class Activities:
         return replace(self, **columns)
 
 
-def link(trace: Trace, kinds: I32, process_of_track: I32, processes: tuple[int | str, ...]) -> Activities:
+def link(
+    trace: Trace,
+    kinds: I32,
+    process_of_track: I32,
+    processes: tuple[int | str, ...],
+    is_launch_call: npt.NDArray[np.bool_],
+) -> Activities:
     """Find device activities and link each with its launch.
 
-    `kinds` per span; `process_of_track` the position in `processes` of each track's host process, -1 for others.
+    `kinds` per span; `process_of_track` the position in `processes` of each track's host process, -1 for others;
+    `is_launch_call` spans whose name says that they launch.
     """
     spans = trace.spans
     row = np.flatnonzero(np.isin(kinds, DEVICE_KINDS)).astype(np.int32)
@@ -87,10 +95,12 @@ def link(trace: Trace, kinds: I32, process_of_track: I32, processes: tuple[int |
         start=start,
     )
     has_launch = launch_row >= 0
-    launch_ns = np.where(has_launch, np.minimum(spans.ts_ns[launch_row], start), ABSENT_I64)
+    called_ns = np.where(has_launch, spans.ts_ns[launch_row], ABSENT_I64)
+    launch_ns = np.where(has_launch, np.minimum(called_ns, start), ABSENT_I64)
     process = np.where(has_launch, process_of_track[spans.track_id[launch_row]], -1).astype(np.int32)
 
-    first_recorded = int(correlation_of[call].min()) if len(call) else None
+    launches = call[is_launch_call[call] | np.isin(call, launch_row)]
+    first_recorded = int(correlation_of[launches].min()) if len(launches) else None
     before = np.zeros(len(row), dtype=bool)
     if first_recorded is not None:
         before = ~has_launch & (correlation != ABSENT_I64) & (correlation < first_recorded)
@@ -107,6 +117,7 @@ def link(trace: Trace, kinds: I32, process_of_track: I32, processes: tuple[int |
         tensor_core=tensor_core,
         launch_row=launch_row,
         launch_ns=launch_ns,
+        called_ns=called_ns,
         process=process,
         is_before_trace=before,
         is_pageable=pageable,

@@ -89,7 +89,8 @@ def rows_of_track(
         kind=kind,
         is_waiting=is_waiting,
         is_plain_annotation=(kind == Kind.ANNOTATION) & (own < 0) & ~is_step & ~is_waiting,
-        is_transparent=is_step | facts.is_thread_start[kind, name],
+        # The profiler's own rows have a cause, but the thread's work is what stands around them.
+        is_transparent=is_step | facts.is_thread_start[kind, name] | (kind == Kind.OVERHEAD),
         is_recorded=bool(np.isin(kind, [Kind.OP, Kind.ANNOTATION, Kind.PYTHON]).any()),
     )
 
