@@ -1,0 +1,66 @@
+"""One measured process: CPU seconds (user and system) and peak resident size, as the kernel counted them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one whole process cost, imports included."""
+
+    cpu_seconds: float
+    wall_seconds: float
+    peak_bytes: int
+
+
+class Failed(RuntimeError):
+    """The measured process did not end well."""
+
+
+def measure(words: Sequence[str], env: Mapping[str, str] | None = None) -> Cost:
+    """Run a command to its end and say what it cost; its children count only once they were waited for."""
+    # The sizes of libraries that guess at the processor must not differ between the sides.
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("STEPSCOPE_", "OPENBLAS_"))}
+    environment |= env or {}
+    with tempfile.TemporaryFile() as sink:
+        begin = time.perf_counter()
+        process = subprocess.Popen(
+            list(words), stdout=subprocess.DEVNULL, stderr=sink, stdin=subprocess.DEVNULL, env=environment
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+        wall = time.perf_counter() - begin
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode != 0:
+            sink.seek(0)
+            raise Failed(
+                f"{' '.join(words)[:200]} ended with {process.returncode}: {sink.read()[-2000:].decode(errors='replace')}"
+            )
+    return Cost(usage.ru_utime + usage.ru_stime, wall, usage.ru_maxrss * 1024)
+
+
+def alternate(
+    sides: Mapping[str, Sequence[str]], repetitions: Mapping[str, int], env: Mapping[str, Mapping[str, str]]
+) -> dict[str, list[Cost]]:
+    """Measure every side in turn, round after round, so that a busy moment of the machine hits all of them."""
+    costs: dict[str, list[Cost]] = {name: [] for name in sides}
+    for turn in range(max(repetitions.values())):
+        for name, words in sides.items():
+            if turn < repetitions[name]:
+                costs[name].append(measure(words, env.get(name)))
+    return costs
+
+
+def middle(costs: Sequence[Cost]) -> Cost:
+    """The median of each figure."""
+    return Cost(
+        median(cost.cpu_seconds for cost in costs),
+        median(cost.wall_seconds for cost in costs),
+        int(median(cost.peak_bytes for cost in costs)),
+    )
