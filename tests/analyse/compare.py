@@ -23,8 +23,8 @@ class Comparison:
     differences: list[str] = field(default_factory=list)
 
     @classmethod
-    def expected_of(cls, trace: Generated, summed: list[int]) -> Comparison:
-        return cls(trace, account(trace.events, summed), summed)
+    def expected_of(cls, trace: Generated, summed: list[int] | None = None) -> Comparison:
+        return cls(trace, account(trace.events, summed), trace.steps if summed is None else summed)
 
     def differ(self, where: str, expected: Any, found: Any) -> None:
         if expected != found:

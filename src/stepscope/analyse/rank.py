@@ -334,6 +334,11 @@ class _Process:
     def _counted(self) -> npt.NDArray[np.bool_]:
         return self._in_scope() & self._uses().mask("counted")
 
+    def _durations(self) -> tuple[I64, I64, npt.NDArray[np.bool_]]:
+        """Number, tile length and whether it is counted, of every step in scope."""
+        mask = self._in_scope()
+        return self.steps.number[mask], (self.steps.end_ns - self.steps.start_ns)[mask], self._counted()[mask]
+
     def _step_rows(self) -> tuple[report.Step, ...]:
         if not len(self.steps):
             return ()
@@ -421,7 +426,6 @@ class _Process:
     ) -> report.Accounting:
         named = sums.summed(chosen)
         is_steps = scope == "steps"
-        counted = self._counted() if is_steps else None
         return report.Accounting(
             rank=self.rank,
             device=report.Device(index=device, name=self._device_name(device)),
@@ -441,11 +445,7 @@ class _Process:
             if named["communication_ns"]
             else None,
             host=self._host_shares(chosen) if is_steps else self._host_shares_of_trace(),
-            variation=variation(
-                self.steps.number[counted], (self.steps.end_ns - self.steps.start_ns)[counted]
-            )
-            if counted is not None
-            else None,
+            variation=variation(*self._durations()) if is_steps else None,
             status=status,
         )
 
@@ -525,12 +525,12 @@ class _Process:
             numbers["queued_or_unlaunched_idle_share"] = 1.0 - late / named["idle_ns"]
         if row.scope == "steps":
             counted = self._counted()
-            duration = (self.steps.end_ns - self.steps.start_ns)[counted]
-            excess = periodic_excess_ns(self.steps.number[counted], duration)
+            number, duration, is_counted = self._durations()
+            excess = periodic_excess_ns(number, duration, is_counted)
             if row.variation is not None and row.variation.period_steps is not None and duration.sum():
                 numbers["periodic_stall_share"] = excess / int(duration.sum())
                 numbers["periodic_stall_steps"] = float(row.variation.period_steps)
-            elif len(duration) > 1:
+            elif is_counted.sum() > 1:
                 numbers["periodic_stall_share"] = 0.0
             calls = np.flatnonzero(self.is_launch_call)
             at = owner_of(self.steps, self.trace.spans.ts_ns[calls], np.ones(len(calls), dtype=bool))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from stepscope.model.report import Variation
 from stepscope.model.trace import I64
@@ -13,21 +14,23 @@ MIN_SLOW = 3
 """Fewer slow steps than this cannot show a period."""
 
 
-def variation(number: I64, duration_ns: I64) -> Variation | None:
-    """First, median, p95, slow steps and period over counted steps; `None` without any.
+def variation(number: I64, duration_ns: I64, is_counted: npt.NDArray[np.bool_]) -> Variation | None:
+    """First, median and p95 over the counted steps, slow steps and their period over all given ones.
 
-    `p95_ns` and slow steps need two steps. A period needs three slow steps at equal distances.
+    `None` without a counted step. `p95_ns` and slow steps need two counted steps, a period three slow ones at equal
+    distances. A marked step may be slow for a known reason; it comes at its period all the same.
     """
-    if len(number) == 0:
+    counted = duration_ns[is_counted]
+    if len(counted) == 0:
         return None
-    median = int(np.median(duration_ns))
-    if len(number) == 1:
-        return Variation(first_ns=int(duration_ns[0]), median_ns=median)
+    median = int(np.median(counted))
+    if len(counted) == 1:
+        return Variation(first_ns=int(counted[0]), median_ns=median)
     slow = number[duration_ns > SLOW_FACTOR * median]
     return Variation(
-        first_ns=int(duration_ns[0]),
+        first_ns=int(counted[0]),
         median_ns=median,
-        p95_ns=int(np.percentile(duration_ns, 95, method="higher")),
+        p95_ns=int(np.percentile(counted, 95, method="higher")),
         slow_steps=tuple(slow.tolist()),
         period_steps=period_steps(slow),
     )
@@ -43,11 +46,12 @@ def period_steps(slow: I64) -> int | None:
     return None
 
 
-def periodic_excess_ns(number: I64, duration_ns: I64) -> int:
-    """Time of periodic slow steps beyond the median step, in nanoseconds; 0 where nothing is periodic."""
-    if len(number) < 2:
+def periodic_excess_ns(number: I64, duration_ns: I64, is_counted: npt.NDArray[np.bool_]) -> int:
+    """Time of periodic slow steps beyond the median counted step, in nanoseconds; 0 where nothing is periodic."""
+    counted = duration_ns[is_counted]
+    if len(counted) < 2:
         return 0
-    median = int(np.median(duration_ns))
+    median = int(np.median(counted))
     slow = duration_ns > SLOW_FACTOR * median
     if period_steps(number[slow]) is None:
         return 0
