@@ -95,8 +95,8 @@ def _healthy(seen: Sequence[Observed]) -> Text:
     spent = word.span_of(account, account.compute_ns, least.rank.rank if len(seen) > 1 else None)
     least_of = ("at least ", "至少") if len(seen) > 1 else ("", "")
     return Text(
-        en=f": the device computes {least_of[0]}{spent.en}; no stall is worth removing, what is left is in the "
-        "kernels",
+        en=f": the device computes {least_of[0]}{spent.en}; no stall is worth removing, what is left is in "
+        "the kernels",
         zh=f"：设备计算时间{least_of[1]}{spent.zh}；没有值得消除的停顿，余下的空间在 kernel 本身",
     )
 

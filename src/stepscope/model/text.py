@@ -29,6 +29,7 @@ class Text:
         return Text(en=self.en.format(**values), zh=self.zh.format(**values))
 
 
+_RATES = ((1e12, "TB/s"), (1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"))
 _UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
 
 
@@ -65,4 +66,9 @@ def number(value: float, unit: str) -> str:
         return percent(value)
     if unit == "ns":
         return duration(value)
+    if unit == "B/s":
+        return next(
+            (f"{_three_digits(value / scale)} {name}" for scale, name in _RATES if value >= scale),
+            f"{value:.0f} B/s",
+        )
     return f"{value:,.4g} {unit}" if abs(value) < 10_000 else f"{value:,.0f} {unit}"

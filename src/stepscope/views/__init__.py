@@ -1,0 +1,1 @@
+"""Renderers: terminal, JSON, Markdown. They decide nothing and compute nothing beyond formatting."""

@@ -1,0 +1,173 @@
+"""Words that renderers put beside numbers, in both languages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from stepscope.diagnose.word import ORIGIN, PART, VERDICT
+from stepscope.model import report
+from stepscope.model.text import Lang, Text
+
+__all__ = [
+    "HEALTH_CODE",
+    "LAYER",
+    "MARK",
+    "ORIGIN",
+    "PART",
+    "VERDICT",
+    "WORD",
+    "colon",
+    "counted",
+    "health_code",
+    "joined",
+    "word",
+]
+
+WORD: Mapping[str, Text] = {
+    "ok": Text(en="ok", zh="正常"),
+    "degraded": Text(en="degraded", zh="有缺损"),
+    "withheld": Text(en="withheld", zh="不予给出"),
+    "unusable": Text(en="unusable", zh="不可用"),
+    "none": Text(en="note", zh="提示"),
+    "info": Text(en="info", zh="提示"),
+    "warning": Text(en="warning", zh="警告"),
+    "critical": Text(en="critical", zh="严重"),
+    "low": Text(en="low", zh="低"),
+    "medium": Text(en="medium", zh="中"),
+    "high": Text(en="high", zh="高"),
+    "confidence": Text(en="confidence", zh="置信度"),
+    "data": Text(en="Data", zh="数据"),
+    "not_used": Text(en="not used", zh="未使用"),
+    "rank": Text(en="rank", zh="rank"),
+    "device": Text(en="device", zh="设备"),
+    "steps": Text(en="steps", zh="步"),
+    "step": Text(en="step", zh="步"),
+    "per_step": Text(en="a step", zh="每步"),
+    "whole_trace": Text(en="whole trace", zh="整个 trace"),
+    "since": Text(en="since step", zh="始于第"),
+    "costs": Text(en="costs", zh="代价"),
+    "evidence": Text(en="Evidence", zh="证据"),
+    "checks": Text(en="Check, in this order", zh="依次检查"),
+    "remedies": Text(en="Change", zh="改动"),
+    "gain": Text(en="expected gain", zh="预期收益"),
+    "verify": Text(en="proof", zh="验证"),
+    "before": Text(en="before", zh="改前"),
+    "after": Text(en="after", zh="改后"),
+    "ruled_out": Text(en="Ruled out", zh="已排除"),
+    "unknown": Text(en="Not known", zh="未知"),
+    "consequence": Text(en="A consequence, not a cause", zh="属于后果而非原因"),
+    "largest": Text(en="mostly", zh="主要在"),
+    "overlaps": Text(en="overlaps with", zh="与下列重叠"),
+    "top_operators": Text(en="Hottest operators", zh="最热的算子"),
+    "operator": Text(en="operator", zh="算子"),
+    "class": Text(en="class", zh="类别"),
+    "count": Text(en="calls", zh="次数"),
+    "device_time": Text(en="device time", zh="设备时间"),
+    "share": Text(en="share", zh="占比"),
+    "undecided": Text(en="Undecided", zh="尚不能判定"),
+    "missing": Text(en="missing", zh="缺少"),
+    "next": Text(en="Next", zh="下一步"),
+    "more_rows": Text(en="more rows in the JSON report", zh="行见 JSON 报告"),
+    "part": Text(en="part", zh="部分"),
+    "time": Text(en="time", zh="时间"),
+    "where": Text(en="Where the time went", zh="时间去向"),
+    "span": Text(en="event", zh="事件"),
+    "rules": Text(en="Rules", zh="规则"),
+    "fires": Text(en="Fires when", zh="触发条件"),
+    "unless": Text(en="Unless", zh="除非"),
+    "corroborated": Text(en="Agreeing, where measured", zh="佐证（若有测量）"),
+    "cost": Text(en="Costs", zh="代价"),
+    "references": Text(en="Where the thresholds come from", zh="阈值出处"),
+    "needs": Text(en="Least recording", zh="最少需要的录制"),
+    "explains": Text(en="Explains", zh="可解释"),
+    "verdict": Text(en="Verdict", zh="结论"),
+    "layer": Text(en="Layer", zh="层"),
+    "only_if": Text(en="only if", zh="仅当"),
+    "clears": Text(en="worked when", zh="见效标志"),
+    "open": Text(en="Stays open unless", zh="除非满足下列条件，否则原因未定"),
+    "also_shown": Text(en="Also shown", zh="同时给出"),
+}
+
+HEALTH_CODE: Mapping[str, Text] = {
+    "truncated": Text(en="file is cut off", zh="文件被截断"),
+    "malformed_events": Text(en="malformed events", zh="事件格式错误"),
+    "mixed_writers": Text(en="several writers in one file", zh="一个文件由多方写入"),
+    "corrupt_duration": Text(en="corrupt durations", zh="时长损坏"),
+    "bad_timestamp": Text(en="bad timestamps", zh="时间戳错误"),
+    "no_anchor": Text(en="no wall time", zh="没有绝对时间基准"),
+    "clock_inversion": Text(en="device before host", zh="设备时钟早于主机"),
+    "stream_overlap": Text(en="overlaps on one stream", zh="同一流上有重叠"),
+    "missing_launch": Text(en="kernels without launch", zh="kernel 缺少下发记录"),
+    "missing_kernels": Text(en="launches without kernel", zh="下发缺少 kernel 记录"),
+    "partial_step": Text(en="partial steps", zh="不完整的步"),
+    "no_device_data": Text(en="no device activity", zh="没有设备活动"),
+    "no_steps": Text(en="no step marks", zh="没有步标记"),
+    "graph_underrecorded": Text(en="graph replays not fully recorded", zh="图重放记录不全"),
+    "unrecorded_or_dependent_work": Text(en="unrecorded or dependent work", zh="未记录或有依赖的任务"),
+    "unclassified_kernels": Text(en="kernels of no known class", zh="未归类的 kernel"),
+    "rank_conflict": Text(en="a rank in several files", zh="同一 rank 出现在多个文件"),
+    "rank_missing": Text(en="ranks not given", zh="缺少部分 rank"),
+    "rule_broken": Text(en="a rule of another package left out", zh="外部规则无法加载"),
+    "counter_broken": Text(en="broken counter", zh="计数器失效"),
+    "telemetry_gap": Text(en="gaps in telemetry", zh="遥测有缺口"),
+    "unit_suspect": Text(en="suspicious unit", zh="单位可疑"),
+    "secrets_removed": Text(en="secrets removed", zh="已移除机密信息"),
+}
+
+# A letter for every part, so that a bar reads without colour and in ASCII.
+MARK: Mapping[str, tuple[str, str]] = {
+    "compute": ("#", "green"),
+    "communication_exposed": ("=", "magenta"),
+    "copy_exposed": ("%", "blue"),
+    "idle.queued": ("q", "bright_black"),
+    "idle.input": ("i", "red"),
+    "idle.preprocess": ("b", "red"),
+    "idle.host_sync": ("s", "yellow"),
+    "idle.copy_wait": ("w", "blue"),
+    "idle.allocator": ("a", "yellow"),
+    "idle.gc": ("g", "yellow"),
+    "idle.compile": ("c", "yellow"),
+    "idle.checkpoint": ("k", "cyan"),
+    "idle.eval": ("e", "cyan"),
+    "idle.logging": ("o", "yellow"),
+    "idle.launch": ("l", "yellow"),
+    "idle.peer": ("r", "magenta"),
+    "idle.profiler": ("f", "bright_black"),
+    "idle.python": ("p", "yellow"),
+    "idle.unknown": ("?", "bright_black"),
+}
+
+
+def word(key: str, lang: Lang) -> str:
+    """A word of ours in the reader's language."""
+    return WORD[key].in_(lang)
+
+
+LAYER: Mapping[report.LayerName, Text] = {
+    "hardware": Text(en="hardware", zh="硬件"),
+    "framework": Text(en="framework", zh="框架"),
+    "model": Text(en="model", zh="模型"),
+    "business": Text(en="business (the training code and its data)", zh="业务（训练代码与数据）"),
+    "scheduling": Text(en="scheduling", zh="调度"),
+    "host": Text(en="host", zh="主机"),
+}
+
+
+def joined(pieces: Iterable[str], lang: Lang) -> str:
+    """Pieces of a sentence with the language's comma between them."""
+    return ("，" if lang == "zh" else ", ").join(piece for piece in pieces if piece)
+
+
+def counted(number: int, lang: Lang, one: str, many: str, zh: str) -> str:
+    """A number of things: `1 input`, `2 inputs`, `2 个输入`."""
+    return f"{number:,} {zh}" if lang == "zh" else f"{number:,} {one if number == 1 else many}"
+
+
+def colon(lang: Lang) -> str:
+    """What stands between a label and its text."""
+    return "：" if lang == "zh" else ": "
+
+
+def health_code(issue: report.HealthIssue, lang: Lang) -> str:
+    """What a health issue is called; an unknown code is its own name."""
+    return HEALTH_CODE[issue.code].in_(lang) if issue.code in HEALTH_CODE else issue.code

@@ -1,0 +1,183 @@
+"""A report for a pull request: the answer, a table of where the time went, one section a card."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from stepscope.model import report
+from stepscope.model.text import Lang, duration, number, percent
+from stepscope.views.label import ORIGIN, PART, colon, counted, health_code, joined, word
+from stepscope.views.shape import device_name, harmless, parts, per_step, shortened, shown_rows
+
+_MOST_ROWS = 8
+_NAME_WIDTH = 80
+
+
+def render(report_: report.Report, lang: Lang = "en") -> str:
+    """The report as Markdown (GitHub's), ending in a newline."""
+    lines = [f"**{escaped(report_.verdict.text)}**", "", *_health(report_, lang)]
+    rows = shown_rows(report_.accounting)
+    for row in rows[:_MOST_ROWS]:
+        lines += ["", *_row(row, lang)]
+    if len(rows) > _MOST_ROWS:
+        lines += ["", f"+ {len(rows) - _MOST_ROWS} {word('more_rows', lang)}"]
+    by_id = {finding.id: finding for finding in report_.findings}
+    for card in report_.cards:
+        lines += ["", *_card(card, by_id, lang)]
+    if report_.top_operators:
+        lines += ["", *_operators(report_.top_operators, lang)]
+    if report_.undecided:
+        lines += ["", f"### {word('undecided', lang)}", ""]
+        lines += [_undecided(each, lang) for each in report_.undecided]
+    if report_.next is not None:
+        lines += [*_heading("next", lang), *_fenced(report_.next, "sh")]
+    return "\n".join(lines) + "\n"
+
+
+def escaped(text: str) -> str:
+    """A string as plain text in Markdown, also inside a table: no markup, no HTML, no link, no line break."""
+    plain = " ".join(harmless(text).split())
+    plain = plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    # @ would notify a stranger, # would link an issue, :// would make a link.
+    plain = re.sub(r"([\\`*_\[\]|~])", r"\\\1", plain)
+    return plain.replace("@", "@\u200b").replace("://", ":\u200b//")
+
+
+def code(text: str) -> str:
+    """A string as inline code, whatever backticks it holds."""
+    plain = " ".join(harmless(text).split()).replace("|", "\\|")
+    longest = max((len(run) for run in re.findall("`+", plain)), default=0)
+    fence = "`" * (longest + 1)
+    pad = " " if longest else ""
+    return f"{fence}{pad}{plain}{pad}{fence}"
+
+
+def _heading(key: str, lang: Lang) -> list[str]:
+    return ["", f"{word(key, lang)}{colon(lang)}".rstrip(), ""]
+
+
+def _fenced(text: str, language: str) -> list[str]:
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return [f"{fence}{language}", *harmless(text).splitlines(), fence]
+
+
+def _health(report_: report.Report, lang: Lang) -> list[str]:
+    health = report_.health
+    used = sum(i.error is None for i in report_.inputs)
+    told = joined((word(health.verdict, lang), counted(used, lang, "input", "inputs", "个输入")), lang)
+    lines = [f"{word('data', lang)}{colon(lang)}{told}"]
+    issues = [issue for issue in health.issues if issue.effect != "none"]
+    lines += [""] if issues or health.withheld or used < len(report_.inputs) else []
+    for issue in issues:
+        detail = f"{colon(lang)}{escaped(issue.detail)}" if lang == "en" else f" ×{issue.count}"
+        lines.append(f"- {word(issue.effect, lang)}{colon(lang)}{health_code(issue, lang)}{detail}")
+    for withheld in health.withheld:
+        why = f"{colon(lang)}{escaped(withheld.why)}" if lang == "en" else ""
+        lines.append(f"- {word('withheld', lang)}{colon(lang)}{escaped(withheld.what)}{why}")
+    lines += [
+        f"- {word('not_used', lang)}{colon(lang)}{escaped(i.error)}"
+        for i in report_.inputs
+        if i.error is not None
+    ]
+    return lines
+
+
+def _row(row: report.Accounting, lang: Lang) -> list[str]:
+    steps = row.scope == "steps"
+    told = [
+        "" if row.rank is None else f"{word('rank', lang)} {row.rank}",
+        f"{word('device', lang)} {escaped(device_name(row.device))}",
+        counted(row.num_steps, lang, "step", "steps", "步") if steps else word("whole_trace", lang),
+        "" if row.status == "ok" else word(row.status, lang),
+    ]
+    time = word("per_step" if steps else "time", lang)
+    head = f"| {joined(told, lang)} | {word('share', lang)} | {time} |"
+    body = [
+        f"| {PART[name].in_(lang)} | {percent(part / row.total_ns)} | {duration(per_step(row, part))} |"
+        for name, part in parts(row)
+    ]
+    return [head, "|---|--:|--:|", *body]
+
+
+def _card(card: report.Card, by_id: Mapping[str, report.Finding], lang: Lang) -> list[str]:
+    findings = [by_id[each] for each in card.findings if each in by_id]
+    own = [finding for finding in findings if finding.rule == card.id]
+    worst = own[0] if own else findings[0]
+    told = [code(worst.rule), f"{word('confidence', lang)} {word(worst.confidence, lang)}"]
+    if worst.cost is not None:
+        told.insert(0, f"{word('costs', lang)} {percent(worst.cost.share)} ({duration(worst.cost.time_ns)})")
+    if card.onset_step is not None:
+        told.append(f"{word('since', lang)} {card.onset_step}" + (" 步" if lang == "zh" else ""))
+    lines = [
+        f"### {word(worst.severity, lang)}{colon(lang)}{escaped(card.title)}",
+        "",
+        joined(told, lang) + "  ",
+    ]
+    lines += [escaped(card.explanation)] if card.explanation is not None else []
+    lines += _heading("evidence", lang)
+    lines += [_evidence(e, f, len(own) > 1, lang) for f in own for e in f.evidence]
+    lines += [
+        f"- {word('consequence', lang)}{colon(lang)}{escaped(f.title)}"
+        for f in findings
+        if f.explained_by is not None
+    ]
+    lines += _heading("checks", lang) if card.checks else []
+    lines += [f"{place}. {escaped(check)}" for place, check in enumerate(card.checks, 1)]
+    lines += _heading("remedies", lang) if worst.remedies else []
+    for remedy in worst.remedies:
+        lines += _remedy(remedy, lang)
+    if card.ruled_out:
+        out = ", ".join(code(each.rule) for each in card.ruled_out)
+        lines += ["", f"{word('ruled_out', lang)}{colon(lang)}{out}"]
+    if card.unknown:
+        lines += [*_heading("unknown", lang), *(f"- {escaped(each)}" for each in card.unknown)]
+    lines += ["", *(f"- {escaped(note)}" for note in card.notes)] if card.notes else []
+    return lines
+
+
+def _evidence(evidence: report.Evidence, whose: report.Finding, is_one_of_many: bool, lang: Lang) -> str:
+    told = f"{code(evidence.feature)} {number(evidence.value, evidence.unit)}"
+    if evidence.op is not None and evidence.threshold is not None:
+        told += f" ({escaped(evidence.op)} {number(evidence.threshold, evidence.unit)})"
+    who = f"{word('rank', lang)} {whose.subject.ranks[0]}" if is_one_of_many and whose.subject.ranks else ""
+    where = ""
+    if evidence.where is not None and evidence.where.name is not None:
+        where = f"{word('largest', lang)} {code(shortened(evidence.where.name, _NAME_WIDTH))}"
+    return "- " + joined((who, told, ORIGIN[evidence.from_].in_(lang), where), lang)
+
+
+def _remedy(remedy: report.Remedy, lang: Lang) -> list[str]:
+    lines = [f"- {escaped(remedy.text)}  "]
+    if remedy.gain_share is not None:
+        least, most = remedy.gain_share
+        lines.append(f"  {word('gain', lang)}{colon(lang)}{percent(least)} - {percent(most)}  ")
+    if remedy.verify is not None:
+        lines.append(f"  {word('verify', lang)}{colon(lang)}{escaped(remedy.verify)}")
+    if remedy.patch is not None:
+        before = [f"-{line}" for line in (remedy.patch.before or "").splitlines()]
+        after = [f"+{line}" for line in remedy.patch.after.splitlines()]
+        lines += ["", *(f"  {line}" for line in _fenced("\n".join([*before, *after]), "diff")), ""]
+    return lines
+
+
+def _operators(operators: tuple[report.Operator, ...], lang: Lang) -> list[str]:
+    keys = ("operator", "class", "count", "device_time", "share")
+    lines = ["| " + " | ".join(word(key, lang) for key in keys) + " |", "|---|---|--:|--:|--:|"]
+    for operator in operators:
+        share = "" if operator.share is None else percent(operator.share)
+        lines.append(
+            f"| {code(shortened(operator.name, _NAME_WIDTH))} | {escaped(operator.class_ or '')} | "
+            f"{operator.count:,} | {duration(operator.device_ns)} | {share} |"
+        )
+    return [f"### {word('top_operators', lang)}", "", *lines]
+
+
+def _undecided(undecided: report.Undecided, lang: Lang) -> str:
+    missing = ", ".join(code(name) for name in undecided.missing)
+    told = f"- {code(undecided.rule)}" + (
+        f"{colon(lang)}{word('missing', lang)} {missing}" if missing else ""
+    )
+    stop = "。" if lang == "zh" else ". "
+    return told + (f"{stop}{escaped(undecided.would_settle)}" if undecided.would_settle else "")

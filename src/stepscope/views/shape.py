@@ -1,0 +1,72 @@
+"""What several renderers need of a report: which rows to show, their parts, and names made harmless."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+
+from stepscope.model import report
+
+
+def shown_rows(accounting: Sequence[report.Accounting]) -> list[report.Accounting]:
+    """One row a (rank, device): that of steps where there is one, else that of the whole trace."""
+    rows: dict[tuple[int | None, int | None, str | None], report.Accounting] = {}
+    for row in accounting:
+        key = (row.rank, row.device.index, row.device.uuid)
+        if key not in rows or row.scope == "steps":
+            rows[key] = row
+    return list(rows.values())
+
+
+def parts(row: report.Accounting) -> list[tuple[str, int]]:
+    """Every part with time in it, the partition's in their order, then idle causes, largest first."""
+    whole = [
+        ("compute", row.compute_ns),
+        ("communication_exposed", row.communication_exposed_ns),
+        ("copy_exposed", row.copy_exposed_ns),
+    ]
+    idle = [(f"idle.{cause}", int(getattr(row.idle, f"{cause}_ns"))) for cause in report.IDLE_CAUSES]
+    idle.sort(key=lambda each: -each[1])
+    return [(name, time) for name, time in (*whole, *idle) if time > 0]
+
+
+def bar(row: report.Accounting, width: int) -> list[tuple[str, int]]:
+    """The parts with their cells in a bar of `width`: largest remainders, so that the cells sum to it."""
+    shares = [(name, time * width / row.total_ns) for name, time in parts(row)] if row.total_ns else []
+    cells = {name: int(share) for name, share in shares}
+    left = width - sum(cells.values()) if shares else 0
+    for name, _ in sorted(shares, key=lambda each: int(each[1]) - each[1])[:left]:
+        cells[name] += 1
+    return [(name, cells[name]) for name, _ in shares if cells[name] > 0]
+
+
+def per_step(row: report.Accounting, time_ns: int) -> float:
+    """A time of the row a step, or the time itself where the row is of no steps."""
+    return time_ns / row.num_steps if row.scope == "steps" and row.num_steps else float(time_ns)
+
+
+def device_name(device: report.Device) -> str:
+    """How a row's device is called."""
+    if device.index is not None:
+        return f"{device.index}" + (f" ({device.name})" if device.name else "")
+    return device.uuid or device.kind or "?"
+
+
+def harmless(text: str) -> str:
+    """A string of an input without anything that could steer a terminal or turn the reading direction."""
+    return "".join(
+        c if c == "\n" or unicodedata.category(c) not in _STEERING else "\N{REPLACEMENT CHARACTER}"
+        for c in text
+    )
+
+
+# Control characters (escape sequences among them), formatting ones (direction), lone surrogates.
+_STEERING = ("Cc", "Cf", "Cs")
+
+
+def shortened(name: str, width: int) -> str:
+    """A name in at most `width` characters; the middle goes, since both ends of a kernel name tell."""
+    if len(name) <= width:
+        return name
+    head = max(1, (width - 3) * 2 // 3)
+    return f"{name[:head]}...{name[len(name) - max(0, width - 3 - head) :]}"
