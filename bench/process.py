@@ -39,16 +39,15 @@ def measure(words: Sequence[str], env: Mapping[str, str] | None = None) -> Cost:
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode != 0:
             sink.seek(0)
-            raise Failed(
-                f"{' '.join(words)[:200]} ended with {process.returncode}: {sink.read()[-2000:].decode(errors='replace')}"
-            )
+            said = sink.read()[-2000:].decode(errors="replace")
+            raise Failed(f"{' '.join(words)[:200]} ended with {process.returncode}: {said}")
     return Cost(usage.ru_utime + usage.ru_stime, wall, usage.ru_maxrss * 1024)
 
 
 def alternate(
     sides: Mapping[str, Sequence[str]], repetitions: Mapping[str, int], env: Mapping[str, Mapping[str, str]]
 ) -> dict[str, list[Cost]]:
-    """Measure every side in turn, round after round, so that a busy moment of the machine hits all of them."""
+    """Measure every side in turn, round after round, so that a busy moment of the machine hits all."""
     costs: dict[str, list[Cost]] = {name: [] for name in sides}
     for turn in range(max(repetitions.values())):
         for name, words in sides.items():

@@ -75,9 +75,7 @@ def record(path: str) -> None:
 def main() -> int:
     python = python_with_torch()
     if python is None:
-        print(
-            "\ntorch is not installed here, so no real loop is recorded: pip install torch, then make demo"
-        )
+        print("\ntorch is not installed here, so no real loop is recorded: pip install torch, then make demo")
         return 0
     with tempfile.TemporaryDirectory() as folder:
         trace = Path(folder) / "cpu-loop.pt.trace.json"

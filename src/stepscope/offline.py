@@ -178,7 +178,9 @@ def _read_one(name: str, steps: tuple[int, int] | None, on_progress: OnProgress 
     except StepscopeError as error:
         return _refused(name, error)
     trace, num_secrets, known = redact.trace_without_secrets(trace)
-    analyses = tuple(analyse_rank(trace, steps=steps, rank=_rank_by_name(trace)))
+    analyses = tuple(
+        _only(analysis, steps) for analysis in analyse_rank(trace, steps=steps, rank=_rank_by_name(trace))
+    )
     first = analyses[0] if analyses else None
     start_ns, end_ns = _extent(trace)
     return _Read(
@@ -198,6 +200,14 @@ def _read_one(name: str, steps: tuple[int, int] | None, on_progress: OnProgress 
         analyses,
         known,
     )
+
+
+def _only(analysis: RankAnalysis, steps: tuple[int, int] | None) -> RankAnalysis:
+    """The analysis without the steps that nobody asked for."""
+    if steps is None:
+        return analysis
+    kept = tuple(step for step in analysis.steps if steps[0] <= step.step <= steps[1])
+    return dataclasses.replace(analysis, steps=kept)
 
 
 _RANK_IN_NAME = re.compile(r"(?:^|[^a-z])rank[-_.]?(\d{1,6})(?!\d)", re.IGNORECASE)

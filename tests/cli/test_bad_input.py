@@ -180,7 +180,7 @@ def test_a_failed_run_leaves_the_old_report(stepscope: Run, tmp_path: Path) -> N
 def test_a_report_in_a_file_is_whole_and_alone(stepscope: Run, sample: Path, tmp_path: Path) -> None:
     done = stepscope("diagnose", sample, "--format", "json", "-o", "report.json", cwd=tmp_path)
     assert (done.code, done.out, done.err) == (0, "", "")
-    assert (tmp_path / "report.json").read_text().startswith('{"schema":"stepscope.report/1"')
+    assert (tmp_path / "report.json").read_text().startswith('{\n  "schema": "stepscope.report/1"')
     assert os.listdir(tmp_path) == ["report.json"]
 
 

@@ -93,4 +93,4 @@ def test_an_installed_wheel_is_within_its_budget_and_answers(root: Path, tmp_pat
         check=False,
     )
     assert demo.returncode == 0, demo.stderr
-    assert "demo.pt.trace.json.gz" in demo.stdout
+    assert "input-starvation" in demo.stdout

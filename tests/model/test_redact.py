@@ -178,6 +178,8 @@ def _filled_type(kind: Any, text: str, name: str) -> Any:
         if len(arguments) == 2 and arguments[1] is Ellipsis:
             return (_filled_type(arguments[0], text, name),)
         return tuple(_filled_type(a, text, name) for a in arguments)
+    if kind is str and name in ("findings", "overlaps_with", "explained_by"):
+        return "id-1"  # these name findings by their id
     if kind is str:
         return f"{name}-1" if name in ("id", "sha256", "rule", "code", "feature", "unit", "reason") else text
     if kind in (int, float, bool):

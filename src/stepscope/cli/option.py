@@ -74,9 +74,9 @@ def console() -> Console:
 def put_report(report: Report, form: str, lang: Lang, output: str | None) -> None:
     """Put the report out in one of `FORMATS`."""
     if form == "json":
-        from stepscope.model.report import encode
+        from stepscope.views import json
 
-        put(encode(report) + b"\n", output)
+        put(json.render(report).encode(), output)
     elif form == "markdown":
         from stepscope.views import markdown
 
