@@ -66,15 +66,17 @@ def cli_page() -> str:
 
 REPORT_INTRODUCTION = """# The report: `stepscope.report/1`
 
-What `stepscope diagnose … --format json` prints and `stepscope.diagnose()` returns. Names, units and meanings here are
-fixed; fields may be added. The same as a JSON Schema: [report.schema.json](report.schema.json).
+What `stepscope diagnose … --format json` prints and `stepscope.diagnose()` returns. Names, units and meanings
+here are fixed; fields may be added. The same as a JSON Schema: [report.schema.json](report.schema.json).
 
-* Times are integer nanoseconds since the Unix epoch; shares and ratios are 0..1; ranges of steps include both ends.
+* Times are integer nanoseconds since the Unix epoch; shares and ratios are 0..1; ranges of steps include both
+  ends.
 * What is not known is absent: never 0, -1 or null. A measured zero is written.
-* `compute_ns + communication_exposed_ns + copy_exposed_ns + idle_ns == total_ns`, and the idle causes sum to `idle_ns`,
-  exactly. `scope: steps` is over counted and marked steps; `scope: trace` spans the first to the last device activity.
+* `compute_ns + communication_exposed_ns + copy_exposed_ns + idle_ns == total_ns`, and the idle causes sum to
+  `idle_ns`, exactly. `scope: steps` is over counted and marked steps; `scope: trace` spans the first to the
+  last device activity.
 * `host.*_share` are shares of host step time: beside the idle causes, not part of them.
-* `evidence.where.span` is the event's index in its file. `inputs[].redacted` counts secrets that were removed.
+* `evidence.where.span` is the event's index in its file. `inputs[].redacted` counts secrets removed.
 """
 
 
@@ -96,7 +98,7 @@ def report_page() -> str:
         parts.append(f"## {each.__name__}\n\n{' '.join((each.__doc__ or '').split())}\n")
         rows = ["| field | type | |", "|---|---|---|"]
         for field in msgspec.structs.fields(each):
-            written = "" if _is_optional(field.type) else "always"
+            written = "" if _is_optional(field.type) or field.default == () else "always"
             rows.append(f"| `{field.encode_name}` | {_type_words(field.type)} | {written} |")
         parts.append("\n".join(rows) + "\n")
     return "\n".join(parts)

@@ -59,17 +59,18 @@ def record(path: str) -> None:
         nn.Linear(64, 10),
     )
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    plan = schedule(wait=1, warmup=1, active=6)
-    with profile(activities=[ProfilerActivity.CPU], schedule=plan, record_shapes=True) as recorded:
-        for number, (pictures, labels) in enumerate(DataLoader(Pictures(), batch_size=32, num_workers=0)):
+    with profile(
+        activities=[ProfilerActivity.CPU],
+        schedule=schedule(wait=1, warmup=1, active=6, repeat=1),
+        on_trace_ready=lambda profiler: profiler.export_chrome_trace(path),
+        record_shapes=True,
+    ) as recorded:
+        for pictures, labels in DataLoader(Pictures(), batch_size=32, num_workers=0):
             loss = nn.functional.cross_entropy(model(pictures), labels)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
             recorded.step()
-            if number == 8:
-                break
-    recorded.export_chrome_trace(path)
 
 
 def main() -> int:
