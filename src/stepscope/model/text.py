@@ -40,9 +40,8 @@ def duration(ns: int | float) -> str:
     """
     sign, size = ("-", -ns) if ns < 0 else ("", ns)
     for scale, unit in _UNITS:
-        digits = _three_digits(size / scale)
-        if float(digits) >= 1:
-            return f"{sign}{digits} {unit}"
+        if size >= 0.9995 * scale:
+            return f"{sign}{_three_digits(size / scale)} {unit}"
     return f"{sign}{size:.0f} ns"
 
 

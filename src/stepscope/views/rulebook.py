@@ -15,7 +15,8 @@ Generated from the catalogue; do not edit. A rule is a finding when every clause
 none of *unless* does. A number that was not measured makes a rule undecided, never clear. Shares are of step
 time. A finding that costs under 5 % of the step is information, under 20 % a warning, from there critical.
 Confidence is high when two independent layers agree, medium on one layer, low on degraded data. A site sets
-thresholds of its own with `--rules-config FILE`: `[rule-id]`, then `feature = number`, shares as 0.05 and not 5.
+thresholds of its own with `--rules-config FILE`: `[rule-id]`, then `feature = number` (a share as 0.05, not
+as 5).
 """
 
 

@@ -1,0 +1,177 @@
+"""Analyses made by hand: an accounting row from its parts, and a rank around it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from stepscope.diagnose import Options, diagnose
+from stepscope.model import report
+from stepscope.model.analysis import Culprit, DeviceAnalysis, RankAnalysis
+from stepscope.model.text import Lang
+from stepscope.rules import Catalog, load_catalog
+
+MS = 1_000_000
+CATALOG = load_catalog(others=())
+
+
+def row(
+    *,
+    total: int = 100 * MS,
+    communication: int = 0,
+    copy: int = 0,
+    rank: int | None = 0,
+    device: report.Device | None = None,
+    num_steps: int = 4,
+    scope: report.Scope = "steps",
+    status: report.RowStatus = "ok",
+    host: report.HostShares | None = None,
+    variation: report.Variation | None = None,
+    **idle: int,
+) -> report.Accounting:
+    """A row in nanoseconds; what is in no given part is compute."""
+    idle_ns = sum(idle.values())
+    return report.Accounting(
+        rank=rank,
+        device=device or report.Device(index=0),
+        scope=scope,
+        window="device",
+        num_steps=num_steps,
+        total_ns=total,
+        compute_ns=total - communication - copy - idle_ns,
+        communication_exposed_ns=communication,
+        copy_exposed_ns=copy,
+        idle_ns=idle_ns,
+        idle=report.Idle(**{f"{cause}_ns": time for cause, time in idle.items()}),
+        status=status,
+        host=host,
+        variation=variation,
+    )
+
+
+def rank(
+    *rows: report.Accounting,
+    world_size: int | None = 1,
+    numbers: Mapping[str, float] | None = None,
+    culprits: Mapping[str, tuple[Culprit, ...]] | None = None,
+    by_step: Mapping[int, Mapping[str, int]] | None = None,
+    issues: tuple[report.HealthIssue, ...] = (),
+    withheld: tuple[report.Withheld, ...] = (),
+    operators: tuple[report.Operator, ...] = (),
+    accelerator: str = "cuda",
+    steps: Sequence[int] = range(5, 9),
+) -> RankAnalysis:
+    """One rank with a device for each row, and steps of 25 ms."""
+    number = rows[0].rank if rows else 0
+    return RankAnalysis(
+        rank=number,
+        world_size=world_size,
+        issues=issues,
+        withheld=withheld,
+        steps=tuple(
+            report.Step(
+                rank=number,
+                step=n,
+                start_ns=n * 25 * MS,
+                end_ns=(n + 1) * 25 * MS,
+                dur_ns=25 * MS,
+                use="counted",
+            )
+            for n in steps
+        ),
+        accounting=rows,
+        devices=tuple(
+            DeviceAnalysis(
+                accounting=each, culprits=culprits or {}, by_step=by_step or {}, numbers=numbers or {}
+            )
+            for each in rows
+        ),
+        operators=operators,
+        kernels=(),
+        collectives=(),
+        accelerator=accelerator,
+    )
+
+
+def trace(name: str = "run/rank0.json.gz", number: int | None = 0) -> report.Input:
+    return report.Input(kind="trace", format="kineto", name=name, rank=number, events=1000)
+
+
+def told(
+    *ranks: RankAnalysis,
+    inputs: Sequence[report.Input] | None = None,
+    lang: Lang = "en",
+    catalog: Catalog = CATALOG,
+) -> report.Report:
+    """The report of these ranks."""
+    given = [trace(f"run/rank{r.rank}.json.gz", r.rank) for r in ranks] if inputs is None else inputs
+    return diagnose(ranks, given, Options(catalog=catalog, lang=lang))
+
+
+LOADER = Culprit("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 33 * MS, 77, 1000, 2000)
+
+OPERATORS = tuple(
+    report.Operator(rank=0, name=name, class_=class_, count=count, device_ns=time, share=time / (60 * MS))
+    for name, class_, count, time in (
+        ("aten::mm", "gemm", 48, 30 * MS),
+        ("aten::_scaled_dot_product_flash_attention", "attention", 12, 12 * MS),
+        ("aten::add_", "elementwise", 240, 9 * MS),
+        ("aten::native_layer_norm", "normalization", 24, 5 * MS),
+        ("aten::copy_", "elementwise", 96, 3 * MS),
+        ("aten::fill_", "elementwise", 10, 1 * MS),
+        ("aten::view", None, 500, 0),
+    )
+)
+
+
+def input_starved(lang: Lang = "en") -> report.Report:
+    """A loader that is too slow."""
+    return told(
+        rank(
+            row(
+                input=33 * MS,
+                launch=4 * MS,
+                queued=2 * MS,
+                host=report.HostShares(loader_share=0.4, sync_share=0.0),
+            ),
+            culprits={"input": (LOADER,)},
+            by_step={
+                5: {"total_ns": 25 * MS, "idle.input_ns": 1 * MS},
+                6: {"total_ns": 25 * MS, "idle.input_ns": 10 * MS},
+                7: {"total_ns": 25 * MS, "idle.input_ns": 12 * MS},
+                8: {"total_ns": 25 * MS, "idle.input_ns": 10 * MS},
+            },
+            numbers={"queued_or_unlaunched_idle_share": 0.05},
+            operators=OPERATORS,
+        ),
+        lang=lang,
+    )
+
+
+def late_peer(lang: Lang = "en") -> report.Report:
+    """One rank of eight, waiting in a collective at a hundredth of the link."""
+    return told(
+        rank(
+            row(communication=40 * MS, launch=3 * MS),
+            world_size=8,
+            numbers={"bus_bandwidth_link_share": 0.01, "bus_bytes_per_second": 4.5e9},
+            operators=OPERATORS,
+        ),
+        lang=lang,
+    )
+
+
+def unrecorded(lang: Lang = "en") -> report.Report:
+    """Idle time behind work already issued, with the host in blocking copies."""
+    return told(
+        rank(
+            row(copy=6 * MS, queued=40 * MS, host=report.HostShares(copy_call_share=0.8)),
+            numbers={"queued_or_unlaunched_idle_share": 0.98},
+            operators=OPERATORS,
+        ),
+        lang=lang,
+    )
+
+
+def healthy(lang: Lang = "en") -> report.Report:
+    """A device that computes nearly all the time."""
+    return told(rank(row(queued=2 * MS), operators=OPERATORS), lang=lang)

@@ -1,0 +1,260 @@
+"""From analyses to a report."""
+
+from __future__ import annotations
+
+import json
+import shlex
+
+import pytest
+
+from stepscope.model import report
+from stepscope.model.report import encode
+from stepscope.rules import Broken
+from stepscope.rules.load import Catalog
+from tests.diagnose.build import (
+    CATALOG,
+    MS,
+    OPERATORS,
+    healthy,
+    input_starved,
+    late_peer,
+    rank,
+    row,
+    told,
+    trace,
+    unrecorded,
+)
+
+
+def rules(answer: report.Report) -> list[str]:
+    return [finding.rule for finding in answer.findings]
+
+
+def test_a_slow_loader_is_waiting_for_data_with_its_numbers() -> None:
+    answer = input_starved()
+    assert answer.verdict.class_ == "waiting-for-data"
+    assert answer.verdict.text == (
+        "Waiting for data, 33.0 % of the step (8.25 ms of 25.0 ms a step, rank 0): "
+        "the device waits for its next batch."
+    )
+    (finding,) = answer.findings
+    assert finding.id == "input-starvation:rank0:device0"
+    assert finding.severity == "critical"
+    assert finding.confidence == "medium"
+    assert finding.cost == report.Cost(time_ns=33 * MS, share=0.33, of="idle.input")
+    assert finding.evidence[0].where == report.Where(
+        rank=0,
+        start_ns=1000,
+        end_ns=2000,
+        span=77,
+        name="enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
+    )
+    assert answer.next == "stepscope explain input-starvation"
+
+
+def test_the_onset_is_the_first_step_at_the_threshold() -> None:
+    (finding,) = input_starved().findings
+    assert (finding.onset_step, finding.onset_ns) == (6, 6 * 25 * MS)
+    assert finding.subject.steps == (6, 8)
+    (card,) = input_starved().cards
+    assert (card.onset_step, card.onset_ns) == (6, 6 * 25 * MS)
+
+
+def test_the_gain_runs_from_the_proof_to_the_whole_cost_and_never_beyond() -> None:
+    (finding,) = input_starved().findings
+    assert finding.remedies[0].gain_share == (0.28, 0.33)
+    assert finding.remedies[0].verify == "Record the same steps again: idle_input_share <= 5.0 % (now 33.0 %)"
+
+
+def test_one_rank_of_eight_at_a_hundredth_of_the_link_is_undecided_in_its_cause() -> None:
+    answer = late_peer()
+    assert answer.verdict.class_ == "waiting-for-communication"
+    assert "late peer or wrong transport, undecided from one rank" in answer.verdict.text
+    question = answer.undecided[0]
+    assert question.rule == "exposed-communication"
+    assert question.command == "stepscope diagnose run"
+    assert answer.next == "stepscope diagnose run"
+    assert [i.code for i in answer.health.issues] == ["rank_missing"]
+    assert answer.health.issues[0].count == 7
+    assert "bucket" not in json.dumps(json.loads(encode(answer))["findings"])
+
+
+def test_an_unknown_bandwidth_gives_no_overlap_advice_and_says_what_is_missing() -> None:
+    answer = told(rank(row(communication=40 * MS)))
+    assert "bucket" not in encode(answer).decode()
+    assert "bus_bandwidth_link_share" in answer.undecided[0].missing
+    assert any(line.startswith("bus_bandwidth_link_share") for line in answer.cards[0].unknown)
+
+
+def test_idle_time_behind_issued_work_is_undecided_and_copies_are_its_consequence() -> None:
+    answer = unrecorded()
+    assert answer.verdict.class_ == "undecided"
+    assert rules(answer) == ["unrecorded-work", "exposed-copy"]
+    copies = answer.findings[1]
+    assert copies.explained_by == "unrecorded-work:rank0:device0"
+    assert copies.remedies == ()
+    (card,) = answer.cards
+    assert card.findings == ("unrecorded-work:rank0:device0", "exposed-copy:rank0:device0")
+    assert "pin" not in " ".join(r.text for f in answer.findings for r in f.remedies)
+    assert answer.next is not None
+    assert answer.next.startswith("nsys profile")
+
+
+def test_a_small_cause_does_not_explain_a_large_one_away() -> None:
+    answer = told(rank(row(copy=30 * MS, queued=15 * MS), numbers={"queued_or_unlaunched_idle_share": 1.0}))
+    assert rules(answer) == ["exposed-copy", "unrecorded-work"]
+    assert answer.findings[0].explained_by is None
+    assert answer.verdict.class_ == "other-stall"
+
+
+def test_a_busy_device_is_a_real_answer() -> None:
+    answer = healthy()
+    assert answer.verdict.class_ == "healthy"
+    assert "98.0 % of the step" in answer.verdict.text
+    assert [(f.rule, f.severity, f.cost) for f in answer.findings] == [("compute-bound", "info", None)]
+
+
+def test_nothing_at_its_threshold_is_not_health() -> None:
+    answer = told(rank(row(python=14 * MS)))
+    assert answer.verdict.class_ == "undecided"
+    assert "14.0 % (idle, Python code without ops)" in answer.verdict.text
+    assert answer.findings == ()
+
+
+def test_a_device_that_was_not_seen_gets_no_verdict() -> None:
+    answer = told(rank(row(device=report.Device(kind="cpu"), input=40 * MS), accelerator="cuda"))
+    assert answer.verdict.class_ == "undecided"
+    assert "no device activity was recorded" in answer.verdict.text
+    assert answer.findings == ()
+    assert {each.rule for each in answer.undecided} == set(CATALOG.rules)
+
+
+def test_a_run_without_accelerator_may_wait_for_data_but_is_never_told_of_a_device_that_computes() -> None:
+    cpu = report.Device(kind="cpu")
+    waiting = told(rank(row(device=cpu, input=40 * MS), accelerator="cpu"))
+    assert waiting.verdict.class_ == "waiting-for-data"
+    assert waiting.verdict.text.endswith("the run uses no accelerator.")
+    computing = told(rank(row(device=cpu), accelerator="cpu"))
+    assert computing.verdict.class_ == "undecided"
+    assert computing.findings == ()
+
+
+def test_a_withheld_row_gives_no_idle_cause_and_no_health() -> None:
+    issue = report.HealthIssue(
+        code="missing_launch",
+        count=9,
+        effect="withheld",
+        detail="most launches are missing",
+        affects=("idle",),
+    )
+    answer = told(rank(row(unknown=30 * MS, status="withheld"), issues=(issue,)))
+    assert answer.verdict.class_ == "undecided"
+    assert "why is withheld" in answer.verdict.text
+    assert answer.health.verdict == "degraded"
+    assert rules(answer) == []
+    busy = told(rank(row(unknown=1 * MS, status="withheld"), issues=(issue,)))
+    assert busy.verdict.class_ == "undecided"
+
+
+def test_communication_is_still_known_where_idle_causes_are_withheld() -> None:
+    answer = told(rank(row(communication=40 * MS, unknown=8 * MS, status="withheld")))
+    assert answer.verdict.class_ == "waiting-for-communication"
+    assert answer.findings[0].confidence == "medium"
+
+
+def test_degraded_idle_causes_lower_the_confidence_of_what_rests_on_them_only() -> None:
+    answer = told(rank(row(input=20 * MS, communication=20 * MS, status="degraded")))
+    assert {f.rule: f.confidence for f in answer.findings} == {
+        "input-starvation": "low",
+        "exposed-communication": "medium",
+    }
+    assert answer.health.verdict == "degraded"
+
+
+@pytest.mark.parametrize("ranks", [(), (rank(row(total=0)),)])
+def test_without_timed_work_the_data_are_unusable(ranks: tuple[object, ...]) -> None:
+    answer = told(*ranks)  # type: ignore[arg-type]
+    assert answer.health.verdict == "unusable"
+    assert answer.verdict.class_ == "undecided"
+    assert answer.findings == ()
+    assert answer.next == "stepscope doctor"
+
+
+def test_one_card_holds_one_cause_on_all_its_ranks() -> None:
+    answer = told(
+        rank(row(rank=0, input=20 * MS), world_size=2), rank(row(rank=1, input=30 * MS), world_size=2)
+    )
+    (card,) = answer.cards
+    assert card.title == "The device waits for its next batch (ranks 0, 1)"
+    assert card.findings == ("input-starvation:rank1:device0", "input-starvation:rank0:device0")
+    assert "rank 1" in answer.verdict.text
+
+
+def test_several_devices_of_one_rank_keep_their_ids_apart() -> None:
+    both = rank(row(input=20 * MS), row(input=20 * MS, device=report.Device(index=1)))
+    assert [f.id for f in told(both).findings] == [
+        "input-starvation:rank0:device0",
+        "input-starvation:rank0:device1",
+    ]
+    twice = [f.id for f in told(rank(row(input=20 * MS)), rank(row(input=20 * MS))).findings]
+    assert len(set(twice)) == 2
+
+
+def test_findings_are_ordered_by_the_time_that_could_be_won() -> None:
+    answer = told(rank(row(input=12 * MS, launch=30 * MS, host_sync=6 * MS)))
+    assert rules(answer) == ["launch-bound", "input-starvation", "hidden-sync"]
+    assert [f.severity for f in answer.findings] == ["critical", "warning", "warning"]
+
+
+def test_the_five_hottest_operators_are_of_the_rank_in_question() -> None:
+    top = input_starved().top_operators
+    assert [o.name for o in top] == [o.name for o in OPERATORS[:5]]
+    assert input_starved().cards[0].top_operators == top
+
+
+def test_thresholds_of_the_site_are_told_on_the_card() -> None:
+    own = CATALOG.with_thresholds({"input-starvation": {"idle_input_share": 0.02}})
+    answer = told(rank(row(input=3 * MS)), catalog=own)
+    assert answer.cards[0].notes == ("Threshold set by this site: idle_input_share >= 2.0 %",)
+    # 3 % of the step is a finding then, but no answer to why the step is slow.
+    assert answer.findings[0].severity == "info"
+    assert answer.verdict.class_ == "healthy"
+
+
+def test_a_broken_rule_of_another_package_is_a_note() -> None:
+    answer = told(rank(row()), catalog=Catalog(CATALOG.rules, (Broken("theirs", "ImportError: no"),)))
+    assert [(i.code, i.detail) for i in answer.health.issues] == [("rule_broken", "theirs: ImportError: no")]
+    assert answer.health.verdict == "ok"
+
+
+@pytest.mark.parametrize(
+    "name", ["my runs/rank 0.json.gz", "it's/x.json", "-x/y.json", "$(rm)/a.json", "{x}/a.json"]
+)
+def test_the_next_command_quotes_the_real_name(name: str) -> None:
+    answer = told(rank(row(communication=40 * MS), world_size=8), inputs=[trace(name)])
+    assert answer.next is not None
+    words = shlex.split(answer.next)
+    folder = name.rpartition("/")[0]
+    assert words == ["stepscope", "diagnose", f"./{folder}" if folder.startswith("-") else folder]
+
+
+def test_chinese_reports_have_chinese_sentences() -> None:
+    answer = input_starved("zh")
+    assert (
+        answer.verdict.text
+        == "等待数据，占每步的 33.0 %（每步 25.0 ms 中的 8.25 ms，rank 0）：设备在等待下一个批次。"
+    )
+    sentences = [
+        answer.cards[0].title,
+        answer.cards[0].explanation or "",
+        *answer.cards[0].checks,
+        *answer.cards[0].unknown,
+        *(r.text for r in answer.findings[0].remedies),
+        *(r.verify or "" for r in answer.findings[0].remedies),
+        *(u.would_settle or "" for u in answer.undecided),
+    ]
+    assert all(any("\u4e00" <= c <= "\u9fff" for c in sentence) for sentence in sentences)
+
+
+def test_the_same_inputs_give_the_same_bytes() -> None:
+    assert encode(input_starved()) == encode(input_starved())

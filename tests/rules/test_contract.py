@@ -1,0 +1,162 @@
+"""What holds for every rule because its form is data. A new rule gets all of this for nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from stepscope.model.feature import Clause, Facts, Feature
+from stepscope.model.text import Text
+from stepscope.rules import Rule, judge, load_catalog
+from stepscope.rules.rule import Clear, Finding, Undecided
+from tests.rules.series import outcomes, series
+from tests.rules.worked_runs import RUNS, Run
+
+CATALOG = load_catalog(others=())
+RULES = [pytest.param(rule, id=rule.id) for rule in CATALOG]
+
+
+def just_met(clause: Clause) -> float:
+    """A value that barely meets the clause."""
+    return clause.threshold + {">=": 0.0, "<=": 0.0, ">": 1e-9, "<": -1e-9}[clause.op]
+
+
+def just_missed(clause: Clause) -> float:
+    """A value that barely misses the clause."""
+    return clause.threshold + {">=": -1e-9, "<=": 1e-9, ">": 0.0, "<": 0.0}[clause.op]
+
+
+def firing(rule: Rule) -> dict[Feature, float]:
+    """Facts that just meet every `when`, with the excuses known and not given."""
+    return {c.feature: just_missed(c) for c in rule.unless} | {c.feature: just_met(c) for c in rule.when}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_rule_fires_when_just_met(rule: Rule) -> None:
+    assert isinstance(judge(rule, Facts(firing(rule))), Finding)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_each_clause_is_necessary(rule: Rule) -> None:
+    for clause in rule.when:
+        outcome = judge(rule, Facts(firing(rule) | {clause.feature: just_missed(clause)}))
+        assert isinstance(outcome, Clear)
+        assert outcome.because == clause
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_each_excuse_silences(rule: Rule) -> None:
+    for clause in rule.unless:
+        outcome = judge(rule, Facts(firing(rule) | {clause.feature: just_met(clause)}))
+        assert isinstance(outcome, Clear)
+        assert outcome.because == clause
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_an_excuse_that_cannot_be_checked_caps_confidence_and_is_listed(rule: Rule) -> None:
+    agreeing = {c.feature: just_met(c) for c in rule.corroborated_by}
+    for clause in rule.unless:
+        facts = agreeing | firing(rule)
+        del facts[clause.feature]
+        outcome = judge(rule, Facts(facts))
+        assert isinstance(outcome, Finding)
+        assert outcome.confidence == "medium"
+        assert clause in outcome.unknown
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_missing_data_is_undecided_and_never_health(rule: Rule) -> None:
+    assert isinstance(judge(rule, Facts()), Undecided)
+    for clause in rule.when:
+        facts = firing(rule)
+        del facts[clause.feature]
+        outcome = judge(rule, Facts(facts))
+        assert isinstance(outcome, Undecided)
+        assert outcome.missing == (clause.feature,)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_what_corroborates_raises_confidence_and_is_not_needed(rule: Rule) -> None:
+    alone = judge(rule, Facts(firing(rule)))
+    assert isinstance(alone, Finding)
+    assert alone.confidence == "medium"
+    agreeing = firing(rule) | {c.feature: just_met(c) for c in rule.corroborated_by}
+    agreed = judge(rule, Facts(agreeing))
+    assert isinstance(agreed, Finding)
+    assert agreed.confidence == "high"
+    degraded = judge(rule, Facts(agreeing, degraded=frozenset({rule.when[0].feature})))
+    assert isinstance(degraded, Finding)
+    assert degraded.confidence == "low"
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_check_of_each_remedy_fails_while_the_rule_fires(rule: Rule) -> None:
+    facts = Facts(firing(rule))
+    for remedy in rule.remedies:
+        assert remedy.clears.known(facts) is False, str(remedy.clears)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_rule_that_stalls_advises_on_its_own_facts(rule: Rule) -> None:
+    outcome = judge(rule, Facts(firing(rule)))
+    assert isinstance(outcome, Finding)
+    assert outcome.remedies or rule.verdict == "healthy"
+    assert rule.checks
+
+
+def texts(rule: Rule) -> Iterator[Text]:
+    yield from (rule.title, rule.explanation, rule.needs.text, *rule.checks)
+    yield from (remedy.text for remedy in rule.remedies)
+    yield from (reading.title for reading in rule.readings)
+    if rule.question is not None:
+        yield rule.question.capture.text
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_every_text_is_in_both_languages(rule: Rule) -> None:
+    for text in texts(rule):
+        assert re.search("[\u4e00-\u9fff]", text.zh), text.en
+        assert not re.search("[\u4e00-\u9fff]", text.en), text.en
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_every_threshold_has_a_reference_and_every_reference_a_threshold(rule: Rule) -> None:
+    assert {c.feature for c in rule.clauses()} == set(rule.references)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_relations_name_rules_that_exist(rule: Rule) -> None:
+    assert set(rule.explains) <= set(CATALOG.rules) - {rule.id}
+
+
+def test_every_feature_has_one_name_and_a_help() -> None:
+    features = {feature for rule in CATALOG for feature in rule.features()}
+    assert len({feature.name for feature in features}) == len(features)
+    assert all(feature.help.endswith(".") for feature in features)
+
+
+ALL_RUNS = [
+    pytest.param(CATALOG[rule_id], run, id=f"{rule_id}: {run.name}")
+    for rule_id, runs in RUNS.items()
+    for run in runs
+]
+
+
+def test_every_rule_has_three_to_five_worked_runs() -> None:
+    assert set(RUNS) == set(CATALOG.rules)
+    assert all(3 <= len(runs) <= 5 for runs in RUNS.values())
+
+
+@pytest.mark.parametrize(("rule", "run"), ALL_RUNS)
+def test_a_worked_run_says_what_is_written_beside_it(rule: Rule, run: Run) -> None:
+    named = {feature.name: feature for feature in rule.features()}
+    columns = {named[name]: series(notation) for name, notation in run.features.items()}
+    said = []
+    for window in range(len(outcomes(run.says))):
+        at = {feature: values[window] for feature, values in columns.items()}
+        facts = Facts({feature: value for feature, value in at.items() if value is not None})
+        said.append(type(judge(rule, facts)).__name__.lower())
+    assert said == outcomes(run.says)
+    assert all(len(values) == len(said) for values in columns.values())
