@@ -264,3 +264,13 @@ def test_a_public_trace_with_a_live_token_gives_one_secret_its_host_and_its_user
     for text in {event["name"] for event in events if "name" in event}:
         assert redact.without_secrets(text) == (text, 0)
         assert names.apply(text) == text
+
+
+@pytest.mark.parametrize(
+    "unit", ["a", "a.", "1.1.1.", "a@", "a:", "token=", 'password="', "PATH=x A=b,c;d ", "https://a:"]
+)
+def test_a_long_text_of_an_enemy_takes_time_in_proportion(unit: str) -> None:
+    # A text that tries every split of a pattern would take hours, not a second.
+    text = "PATH= ://" + unit * (100_000 // len(unit))
+    redact.without_secrets(text)
+    redact.Pseudonyms(b"key").apply(text)

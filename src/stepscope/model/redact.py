@@ -70,12 +70,14 @@ _NOT_A_SECRET = frozenset(
 )
 _ENVIRONMENT_NAME = re.compile(r"^(?:os[._]?)?env(?:iron(?:ment)?)?(?:[_-]?var(?:iable)?s)?$", re.IGNORECASE)
 
+# The word first, then back to where its name begins: to begin with the name would be to try every letter.
 _PAIR = re.compile(
-    rf"(?P<name>[A-Za-z0-9_.-]*(?:{_SECRET_WORDS}|token))"
-    r"(?P<glue>\\*[\"']?\s*(?::(?!:)|=(?!=))\s*)"
+    rf"(?P<word>{_SECRET_WORDS}|token)"
+    r"(?P<glue>\\*[\"']?\s{0,8}(?::(?!:)|=(?!=))\s{0,8})"
     r"(?P<value>\\*\"(?:[^\"\\]|\\(?!\")[^\"])*\\*\"|\\*'[^']*'|[^\s\"',;&|(){}\[\]<>]+)",
     re.IGNORECASE,
 )
+_NAME_END = re.compile(r"[A-Za-z0-9_.-]{0,64}\Z")
 _PRIVATE_KEY = re.compile(
     r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.*?"
     r"(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\Z)",
@@ -91,14 +93,13 @@ _SCHEME = re.compile(
     re.IGNORECASE,
 )
 _URL_CREDENTIALS = re.compile(
-    r"(?P<scheme>\b[a-z][a-z0-9+.-]*://)(?P<value>[^/\s:@\"'\[]*:[^/\s@\"'\[]+|[^/\s:@\"'\[]{16,})@",
+    r"(?P<scheme>\b[a-z][a-z0-9+.-]{0,20}://)(?P<value>[^/\s:@\"'\[]*:[^/\s@\"'\[]+|[^/\s:@\"'\[]{16,})@",
     re.IGNORECASE,
 )
-# Five or more NAME=value in a row; a value may hold spaces, as in a pasted `env`.
-_ASSIGNED = r"(?<![A-Za-z0-9_])[A-Za-z_][A-Za-z0-9_]*=[^\s,;]*"
-_ENVIRONMENT_DUMP = re.compile(
-    rf"(?:{_ASSIGNED}(?:[ \t]+(?![A-Za-z_][A-Za-z0-9_]*=)[^\s=]+)*[\s,;\x00]+){{4,}}{_ASSIGNED}"
-)
+_ASSIGNED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+_PIECE = re.compile(r"[^\s,;\x00]+")
+# A pasted `env` has at least so many NAME=value, with at most so many other words between two of them.
+_LEAST_ASSIGNED, _MOST_BETWEEN = 5, 12
 _ENVIRONMENT_SIGN = re.compile(r"(?<![A-Za-z0-9_])(?:PATH|HOME|PWD|USER|SHELL|HOSTNAME|LD_LIBRARY_PATH)=")
 
 # Any of these in the lower-case text means that a closer look is worth its time.
@@ -153,21 +154,16 @@ def without_secrets(text: str) -> tuple[str, int]:
 
     def mark_pair(match: re.Match[str]) -> str:
         nonlocal count
-        if match["name"].lower().endswith("authorization"):  # its scheme word is not the secret
+        before = _NAME_END.search(match.string, max(0, match.start() - 64), match.start())
+        name = (before[0] if before else "") + match["word"]
+        if name.lower().endswith("authorization"):  # its scheme word is not the secret
             return match[0]
-        if not is_secret_name(match["name"]) or not _is_secret_value(match["name"], match["value"]):
+        if not is_secret_name(name) or not _is_secret_value(name, match["value"]):
             return match[0]
         count += 1
         quote = re.match(r"\\*[\"']", match["value"])
         around = quote[0] if quote else ""
-        return f"{match['name']}{match['glue']}{around}{SECRET}{around}"
-
-    def mark_dump(match: re.Match[str]) -> str:
-        nonlocal count
-        if not _ENVIRONMENT_SIGN.search(match[0]):
-            return match[0]
-        count = max(count, count + 1 - match[0].count(SECRET))
-        return ENVIRONMENT
+        return f"{match['word']}{match['glue']}{around}{SECRET}{around}"
 
     if "-----begin" in lowered:
         text = _PRIVATE_KEY.sub(mark, text)
@@ -182,7 +178,32 @@ def without_secrets(text: str) -> tuple[str, int]:
         text = _SCHEME.sub(mark_value, text)
     text = _PAIR.sub(mark_pair, text)
     if "path=" in lowered or "home=" in lowered:
-        text = _ENVIRONMENT_DUMP.sub(mark_dump, text)
+        text, more = _without_environment(text)
+        count += more
+    return text, count
+
+
+def _without_environment(text: str) -> tuple[str, int]:
+    """The text without pasted environments; one that held no marked secret counts as one."""
+    runs: list[tuple[int, int]] = []
+    first = last = num_assigned = num_between = 0
+    for piece in _PIECE.finditer(text):
+        if _ASSIGNED.match(piece[0]):
+            if num_assigned == 0:
+                first = piece.start()
+            num_assigned, num_between, last = num_assigned + 1, 0, piece.end()
+        elif num_assigned:
+            num_between += 1
+            if num_between > _MOST_BETWEEN:
+                runs += [(first, last)] if num_assigned >= _LEAST_ASSIGNED else []
+                num_assigned = 0
+    runs += [(first, last)] if num_assigned >= _LEAST_ASSIGNED else []
+    count = 0
+    for begin, end in reversed(runs):
+        dump = text[begin:end]
+        if _ENVIRONMENT_SIGN.search(dump):
+            count += 0 if SECRET in dump else 1
+            text = text[:begin] + ENVIRONMENT + text[end:]
     return text, count
 
 
@@ -262,7 +283,7 @@ _MAC = re.compile(
     r"(?<![\w:-])[0-9A-Fa-f]{2}(?P<glue>[:-])(?:[0-9A-Fa-f]{2}(?P=glue)){4}[0-9A-Fa-f]{2}(?![\w:-])"
 )
 _QUAD = re.compile(
-    r"(?P<before>(?:[A-Za-z_]+[ \t]*[:=]?[ \t]*\(?|//|@|==|>=|<=|~=|[^\s])?)(?<![\w.])"
+    r"(?P<before>(?:[A-Za-z_]{1,16}[ \t]{0,4}[:=]?[ \t]{0,4}\(?|//|@|==|>=|<=|~=|[^\s])?)(?<![\w.])"
     r"(?P<quad>(?:\d{1,3}\.){3}\d{1,3})(?P<after>:\d{1,5}(?!\d)|/\d{1,2}(?!\d))?(?![\w]|\.\d|\.[a-z]+\d)"
 )
 _SIX = re.compile(r"(?<![\w:.])(?:[0-9A-Fa-f]{1,4})?(?::{1,2}[0-9A-Fa-f]{1,4}){2,7}(?:::)?(?:%\w+)?(?![\w:])")
