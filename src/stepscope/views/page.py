@@ -25,18 +25,23 @@ _NEVER_FIRST = set("，。：；、！？）」』》”’")
 
 def wrapped(text: str, width: int) -> list[str]:
     """A text in lines of at most `width` cells. Chinese breaks between characters, not only at spaces."""
-    lines, line = [], ""
+    lines: list[str] = []
+    line: list[str] = []
     for piece in _PIECE.findall(text):
-        if cell_len(line) + cell_len(piece) > width and not (piece in _NEVER_FIRST and line):
-            if line.strip():
-                lines.append(line.rstrip())
-            line = ""
-            piece = piece.lstrip()
+        if cell_len("".join([*line, piece])) > width:
+            # What may not begin a line takes the character before it along.
+            kept = len(line)
+            while kept > 1 and piece in _NEVER_FIRST and (kept == len(line) or line[kept] in _NEVER_FIRST):
+                kept -= 1
+            if "".join(line[:kept]).strip():
+                lines.append("".join(line[:kept]).rstrip())
+            line = line[kept:]
+            piece = piece.lstrip() if not line else piece
         while cell_len(piece) > width:
             lines.append(piece[:width])
             piece = piece[width:]
-        line += piece
-    return [*lines, line.rstrip()] if line.strip() or not lines else lines
+        line.append(piece)
+    return [*lines, "".join(line).rstrip()] if "".join(line).strip() or not lines else lines
 
 
 def _can_say(text: str, encoding: str) -> bool:

@@ -1,0 +1,126 @@
+"""How a report looks on a terminal: compared with `snapshots/`, rewritten under `UPDATE_SNAPSHOTS=1`."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from stepscope.model import report
+from stepscope.model.text import Lang
+from stepscope.rules import load_catalog
+from stepscope.views.terminal import render_explain, render_report, render_rules
+from tests.diagnose import build
+
+SNAPSHOTS = Path(__file__).parent / "snapshots"
+REPORTS: dict[str, Callable[[Lang], report.Report]] = {
+    "input_starved": build.input_starved,
+    "late_peer": build.late_peer,
+    "unrecorded": build.unrecorded,
+    "healthy": build.healthy,
+}
+
+
+def printed(
+    draw: Callable[[Console], None], width: int = 100, encoding: str = "utf-8", colour: bool = False
+) -> str:
+    raw = io.BytesIO()
+    file = io.TextIOWrapper(raw, encoding=encoding, newline="\n")
+    system = "standard" if colour else "auto"
+    draw(Console(file=file, width=width, highlight=False, force_terminal=colour or None, color_system=system))
+    file.flush()
+    return raw.getvalue().decode(encoding)
+
+
+def shown(answer: report.Report, lang: Lang = "en", width: int = 100, encoding: str = "utf-8") -> str:
+    return printed(lambda console: render_report(answer, console, lang), width, encoding)
+
+
+def compare(name: str, text: str) -> None:
+    path = SNAPSHOTS / name
+    text = "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
+    if os.environ.get("UPDATE_SNAPSHOTS"):
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", REPORTS)
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_a_report_looks_like_its_snapshot(name: str, lang: Lang) -> None:
+    compare(f"{name}.{lang}.txt", shown(REPORTS[name](lang), lang))
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_a_report_fits_sixty_columns_but_for_what_is_to_be_copied(lang: Lang) -> None:
+    for make in REPORTS.values():
+        for line in shown(make(lang), lang, width=60).splitlines():
+            copied = re.match(r"\s+[-+] |Next: |下一步：", line)
+            assert copied or cell_len(line.rstrip()) <= 60, line
+
+
+def test_there_is_no_colour_where_there_is_no_terminal() -> None:
+    assert "\x1b" not in shown(build.input_starved())
+
+
+def test_there_is_colour_on_a_terminal_unless_no_color_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    def draw(console: Console) -> None:
+        render_report(build.input_starved(), console)
+
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert "\x1b[1;31m" in printed(draw, colour=True)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not re.search(r"\x1b\[[\d;]*3\dm", printed(draw, colour=True))
+
+
+def test_a_terminal_of_ascii_gets_ascii_and_the_same_lines() -> None:
+    ascii_lines = shown(build.input_starved(), encoding="ascii").splitlines()
+    assert len(ascii_lines) == len(shown(build.input_starved()).splitlines())
+    assert not any("?" in line and "computing" in line for line in ascii_lines)
+    assert "stepscope explain input-starvation" in ascii_lines[-1]
+
+
+def test_a_terminal_without_chinese_says_so() -> None:
+    assert shown(build.input_starved("zh"), "zh", encoding="ascii").startswith("This terminal's encoding")
+
+
+def test_names_of_an_input_can_neither_steer_the_terminal_nor_pass_for_markup() -> None:
+    evil = report.Operator(name="\x1b]0;owned\x07[red]x[/red]\u202egnp.exe", count=1, device_ns=5, rank=0)
+    answer = build.told(build.rank(build.row(), operators=(evil,)))
+    text = shown(answer)
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    assert "[red]x[/red]" in text
+
+
+def test_a_chinese_report_has_no_english_sentence() -> None:
+    for make in REPORTS.values():
+        for line in shown(make("zh"), "zh").splitlines():
+            if not re.match(r"\s+[-+] |下一步：", line):
+                assert len(re.findall(r"\b[a-z]{2,} [a-z]{2,} [a-z]{2,}\b", line)) == 0, line
+
+
+def test_many_ranks_are_cut_and_said() -> None:
+    ranks = [build.rank(build.row(rank=n, input=20 * build.MS), world_size=12) for n in range(12)]
+    assert "+ 4 more rows in the JSON report" in shown(build.told(*ranks))
+
+
+def test_the_bar_fills_its_width_exactly() -> None:
+    line = next(
+        line for line in shown(build.input_starved(), width=84).splitlines() if line.startswith("  ###")
+    )
+    assert len(line.rstrip()) == 2 + 80
+    assert line.count("i") == pytest.approx(0.33 * 80, abs=1)
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_the_catalogue_looks_like_its_snapshot(lang: Lang) -> None:
+    catalog = load_catalog(others=())
+    compare(f"rules.{lang}.txt", printed(lambda console: render_rules(catalog, console, lang)))
+    rule = catalog["exposed-communication"]
+    compare(f"explain.{lang}.txt", printed(lambda console: render_explain(rule, console, lang)))
