@@ -108,6 +108,10 @@ THREAD_START = frozenset(
         "threading.py(1012): run",
     }
 )
+# Calls that launch by their name, also where the work itself was not recorded.
+LAUNCH_CALLS = frozenset(
+    {"cudaLaunchKernel", "cudaLaunchKernelExC", "cuLaunchKernel", "cuLaunchKernelEx", "cudaGraphLaunch"}
+)
 # Rows of a process-group back end (only asked in traces without device events).
 COLLECTIVE = frozenset({"gloo:all_reduce", "gloo:broadcast", "nccl:all_reduce", "c10d::barrier"})
 
@@ -150,6 +154,11 @@ class HostRow:
     @property
     def is_step(self) -> bool:
         return self.kind == "annotation" and self.name.startswith("ProfilerStep#")
+
+    @property
+    def is_launch(self) -> bool:
+        """AMBIGUOUS: a launch is a call that launched recorded work, or one whose name says it launches."""
+        return self.kind == "call" and (bool(self.serves) or self.name in LAUNCH_CALLS)
 
     @property
     def default_cause(self) -> str:
@@ -224,6 +233,8 @@ class Row:
     trace: Parts
     host: dict[str, tuple[int, int]]  # share -> (numerator, denominator), of the steps asked for
     lost_run_ahead: int = 0  # instants that took a blocked instant's cause, over the whole trace
+    is_withheld: dict[str, bool] = field(default_factory=dict)  # by scope
+    activities: dict[int, int] = field(default_factory=dict)  # by the step that owns them, on all devices
 
 
 def nanoseconds(microseconds: float) -> int:
@@ -293,8 +304,7 @@ class Reference:
             # An asynchronous copy of pageable memory waits like a synchronous one.
             if call.name == "cudaMemcpyAsync" and any("Pageable" in a.name for a in call.serves):
                 call.cause = "copy_wait"
-        # AMBIGUOUS: "every recorded launch" = every call that launched a recorded activity.
-        linked = [c for c, call in calls.items() if c is not None and call.serves]
+        linked = [c for c, call in calls.items() if c is not None and call.is_launch]
         for a in self.activities:
             if a.launch is None and a.correlation is not None:
                 a.before_trace = all(a.correlation < c for c in linked)
@@ -322,10 +332,10 @@ class Reference:
         for r in self.rows:
             if r.thread not in self.threads:
                 self.threads.append(r.thread)
-        # AMBIGUOUS: launches are counted as calls that launched a recorded activity.
+        # Launches are calls, not activities: a graph launch is one.
         self.launches = dict.fromkeys(self.threads, 0)
         for r in self.rows:
-            if r.serves:
+            if r.is_launch:
                 self.launches[r.thread] += 1
         total = sum(self.launches.values())
         if self.step_thread is not None:
@@ -360,7 +370,7 @@ class Reference:
             # The one that started last wins; of equal starts the one that ends first.
             # AMBIGUOUS: of two rows with one start and one end, the later in the file.
             for r in sorted(mine, key=lambda r: (r.start, -r.end, r.index)):
-                # Overhead has a cause, but makes a thread neither busy nor weak; steps and thread starts say nothing.
+                # Overhead has a cause but makes a thread neither busy nor weak; steps say nothing.
                 if r.kind == "overhead" or r.is_step or r.name in THREAD_START:
                     continue
                 for t in range(r.start - self.t0, r.end - self.t0):
@@ -516,7 +526,18 @@ class Reference:
             trace=self.count(painted, causes, {}, first, last),
             host=self.shares(summed),
             lost_run_ahead=lost,
+            is_withheld={
+                "steps": self.is_withheld(acts, [(s, e) for n, s, e in windows if n in summed]),
+                "trace": self.is_withheld(acts, [(first, last)]),
+            },
+            activities={n: sum(a.owner == n for a in self.activities) for n in self.tiles},
         )
+
+    def is_withheld(self, acts: list[Activity], windows: list[tuple[int, int]]) -> bool:
+        """More than half of the device time there has no recorded launch: no cause can be believed."""
+        inside = {t for start, end in windows for t in range(start, end)}
+        time = [(a.launch is None, sum(t in inside for t in range(a.start, a.end))) for a in acts]
+        return 2 * sum(ns for is_lost, ns in time if is_lost) > sum(ns for _, ns in time)
 
     def count(
         self,
@@ -594,7 +615,7 @@ class Reference:
                 union(r for r in self.rows if r.thread in beside and r.cause == "copy_wait"),
                 whole,
             ),
-            "launch_share": (union(r for r in self.rows if r.thread in beside and r.serves), whole),
+            "launch_share": (union(r for r in self.rows if r.thread in beside and r.is_launch), whole),
         }
 
     # ·· without device events ··

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.analyse.idle import IdlePieces
-from stepscope.model.interval import Intervals, intersect, join, overlap_ns, subtract, union
+from stepscope.model.interval import Intervals, join, overlap_ns, subtract, union
 from stepscope.model.report import IDLE_CAUSES, Idle
 from stepscope.model.trace import I64
 from stepscope.trace.link import COMMUNICATION, COMPUTE, COPY, Activities
@@ -63,7 +63,9 @@ class WindowSums:
         }
         idle = self.idle[chosen].sum(axis=0)
         sums["idle_ns"] = int(idle.sum())
-        sums.update({f"idle.{cause}_ns": int(ns) for cause, ns in zip(IDLE_CAUSES, idle.tolist(), strict=True)})
+        sums.update(
+            {f"idle.{cause}_ns": int(ns) for cause, ns in zip(IDLE_CAUSES, idle.tolist(), strict=True)}
+        )
         return sums
 
     def by_window(self, i: int) -> Mapping[str, int]:
@@ -99,12 +101,11 @@ def without_causes(sums: WindowSums) -> WindowSums:
     """The same sums with every idle nanosecond unknown: for data that cannot carry a cause."""
     idle = np.zeros_like(sums.idle)
     idle[:, IDLE_CAUSES.index("unknown")] = sums.idle.sum(axis=1)
-    return WindowSums(sums.total, sums.compute, sums.communication, sums.communication_exposed, sums.copy_exposed, idle)
+    return WindowSums(
+        sums.total, sums.compute, sums.communication, sums.communication_exposed, sums.copy_exposed, idle
+    )
 
 
 def idle_struct(sums: Mapping[str, int]) -> Idle:
     """The report's struct from named sums."""
     return Idle(**{f"{cause}_ns": sums[f"idle.{cause}_ns"] for cause in IDLE_CAUSES})
-
-
-__all__ = ["Parts", "WindowSums", "idle_struct", "intersect", "parts_of", "window_sums", "without_causes"]

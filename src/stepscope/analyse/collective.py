@@ -1,13 +1,13 @@
 """Collectives of one rank: kind, bytes, group, and the bus bandwidth their durations imply.
 
-From one rank a long collective may be a slow link or a wait for a late peer: the bandwidth is a lower bound, and
-far below the link it only says that the two cannot be told apart.
+From one rank a long collective may be a slow link or a wait for a late peer: the bandwidth is a lower
+bound, and far below the link it only says that the two cannot be told apart.
 """
 
 from __future__ import annotations
 
-import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,14 +17,20 @@ from stepscope.model.trace import ABSENT_I64, I64, Trace
 from stepscope.trace.link import COMMUNICATION, Activities
 
 ELEMENT_BYTES = {
-    "float": 4, "float32": 4, "double": 8, "float64": 8, "half": 2, "float16": 2, "bfloat16": 2, "long": 8, "long int": 8,
-    "int64": 8, "int": 4, "int32": 4, "short": 2, "char": 1, "signed char": 1, "byte": 1, "unsigned char": 1, "bool": 1, "uint8": 1, "int8": 1,
-    "float8_e4m3fn": 1, "float8_e5m2": 1, "float8_e4m3fnuz": 1, "complexfloat": 8,
-}  # fmt: skip
+    name: width
+    for width, names in {
+        1: "char, signed char, byte, unsigned char, bool, uint8, int8, float8_e4m3fn, float8_e5m2",
+        2: "half, float16, bfloat16, short, int16",
+        4: "float, float32, int, int32",
+        8: "double, float64, long, long int, int64, complexfloat",
+    }.items()
+    for name in names.split(", ")
+}
 """Bytes an element, by the profiler's dtype words in lower case without a namespace."""
 
-# Bytes over the wire per byte of message, n ranks: the usual bus-bandwidth factors (nccl-tests PERFORMANCE.md).
-SYNCHRONISING = {
+# Bytes over the wire per byte of message, n ranks: the usual bus-bandwidth factors (nccl-tests
+# PERFORMANCE.md).
+SYNCHRONISING: dict[str, Callable[[int], float]] = {
     "all_reduce": lambda n: 2 * (n - 1) / n,
     "all_gather": lambda n: (n - 1) / n,
     "reduce_scatter": lambda n: (n - 1) / n,
@@ -60,7 +66,8 @@ def element_bytes(dtype: str) -> int | None:
 class Collectives:
     """Communication activities of one device with what was recorded of each: arrays of one length.
 
-    `bytes` is the message (the larger of what goes in and out), `group_size` the ranks; both 0 where not recorded.
+    `bytes` is the message (the larger of what goes in and out), `group_size` the ranks; both 0 where not
+    recorded.
     """
 
     at: I64
@@ -68,15 +75,31 @@ class Collectives:
     group: tuple[str | None, ...]
     bytes: I64
     group_size: I64
-    duration_ns: I64
+    start_ns: I64
+    end_ns: I64
+
+    @property
+    def duration_ns(self) -> I64:
+        """Length of each."""
+        return self.end_ns - self.start_ns
+
+    @property
+    def span(self) -> tuple[I64, I64]:
+        """Start and end of each."""
+        return self.start_ns, self.end_ns
 
 
 def collectives_of(trace: Trace, activities: Activities, world_size: int | None) -> Collectives:
-    """Read kind, bytes and group from the kernel's own record, else from the op with its external id, else its name."""
+    """Read kind, bytes and group from the kernel's own record, else from the op with its external id,
+    else its name."""
     at = np.flatnonzero(activities.part == COMMUNICATION)
     comms, ops = trace.comms, trace.ops
     position = {int(r): i for i, r in enumerate(comms.row.tolist())}
-    external = {int(r): int(e) for r, e in zip(ops.row.tolist(), ops.external_id.tolist(), strict=True)} if len(at) else {}
+    external = (
+        {int(r): int(e) for r, e in zip(ops.row.tolist(), ops.external_id.tolist(), strict=True)}
+        if len(at)
+        else {}
+    )
     by_external = {external[r]: i for r, i in position.items() if external.get(r, ABSENT_I64) != ABSENT_I64}
     kinds, groups, sizes, bytes_ = [], [], [], []
     for a in at.tolist():
@@ -103,7 +126,8 @@ def collectives_of(trace: Trace, activities: Activities, world_size: int | None)
         group=tuple(groups),
         bytes=np.array(bytes_, dtype=np.int64),
         group_size=np.array(sizes, dtype=np.int64),
-        duration_ns=activities.end_ns[at] - activities.start_ns[at],
+        start_ns=activities.start_ns[at],
+        end_ns=activities.end_ns[at],
     )
 
 
@@ -115,7 +139,9 @@ def bus_bandwidth(kind: str, bytes_: int, group_size: int, duration_ns: int) -> 
     return factor(group_size) * bytes_ / (duration_ns / 1e9)
 
 
-def rows(found: Collectives, rank: int | None, link_bytes_per_second: float | None) -> tuple[report.Collective, ...]:
+def rows(
+    found: Collectives, rank: int | None, link_bytes_per_second: float | None
+) -> tuple[report.Collective, ...]:
     """The report's rows: one for each (kind, group, message size), by total time. Median bus bandwidth."""
     groups: dict[tuple[str, str | None, int], list[int]] = {}
     for i, key in enumerate(zip(found.kind, found.group, found.bytes.tolist(), strict=True)):
@@ -123,7 +149,9 @@ def rows(found: Collectives, rank: int | None, link_bytes_per_second: float | No
     result = []
     for (kind, group, bytes_), members in groups.items():
         duration = found.duration_ns[members]
-        rates = [bus_bandwidth(kind, bytes_, int(found.group_size[i]), int(found.duration_ns[i])) for i in members]
+        rates = [
+            bus_bandwidth(kind, bytes_, int(found.group_size[i]), int(found.duration_ns[i])) for i in members
+        ]
         known = [r for r in rates if r is not None]
         rate = float(np.median(known)) if known else None
         result.append(
@@ -135,7 +163,9 @@ def rows(found: Collectives, rank: int | None, link_bytes_per_second: float | No
                     group=group,
                     bytes=bytes_ or None,
                     bus_bytes_per_second=rate,
-                    link_share=rate / link_bytes_per_second if rate is not None and link_bytes_per_second else None,
+                    link_share=rate / link_bytes_per_second
+                    if rate is not None and link_bytes_per_second
+                    else None,
                 ),
             )
         )
@@ -143,7 +173,9 @@ def rows(found: Collectives, rank: int | None, link_bytes_per_second: float | No
     return tuple(row for _, row in result)
 
 
-def plausibility(found: Collectives, exposed_ns: I64, link_bytes_per_second: float | None) -> dict[str, float]:
+def plausibility(
+    found: Collectives, exposed_ns: I64, link_bytes_per_second: float | None
+) -> dict[str, float]:
     """Bandwidth of exposed, large, synchronising collectives, weighted by exposed time.
 
     Numbers `bus_bytes_per_second`, `collective_bytes`, `collective_group_size` and, where the link is known,
@@ -153,7 +185,9 @@ def plausibility(found: Collectives, exposed_ns: I64, link_bytes_per_second: flo
     for i in range(len(found.at)):
         if found.bytes[i] < MIN_MESSAGE_BYTES or exposed_ns[i] <= 0:
             continue
-        r = bus_bandwidth(found.kind[i], int(found.bytes[i]), int(found.group_size[i]), int(found.duration_ns[i]))
+        r = bus_bandwidth(
+            found.kind[i], int(found.bytes[i]), int(found.group_size[i]), int(found.duration_ns[i])
+        )
         if r is not None:
             weight.append(int(exposed_ns[i]))
             rate.append(r)
@@ -170,14 +204,3 @@ def plausibility(found: Collectives, exposed_ns: I64, link_bytes_per_second: flo
     if link_bytes_per_second:
         numbers["bus_bandwidth_link_share"] = numbers["bus_bytes_per_second"] / link_bytes_per_second
     return numbers
-
-
-def parse_shape(text: str) -> list[int] | None:
-    """A recorded "Input Dims" entry as a list of ints, `None` where it is not one."""
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return None
-    while isinstance(value, list) and len(value) and isinstance(value[0], list):
-        value = value[0]
-    return value if isinstance(value, list) and all(isinstance(v, int) for v in value) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.analyse.idle import CAUSE, IdlePieces
+from stepscope.analyse.idle import IdlePieces
 from stepscope.model.analysis import Culprit
 from stepscope.model.interval import Intervals, intersect, overlap_ns, union
 from stepscope.model.report import IDLE_CAUSES
@@ -27,10 +27,10 @@ _BY_ROW = {cause for cause in RANK if cause not in ("launch", "python", "unknown
 def culprits(
     trace: Trace, idle: IdlePieces, rows: dict[int, HostRows], windows: Intervals
 ) -> dict[str, tuple[Culprit, ...]]:
-    """For each idle cause with a responsible thread, the names that cover most of its time inside the windows.
+    """For each idle cause with a responsible thread, the names that cover most of its time.
 
-    Rows of the cause itself are named; for host work (launch, python, preprocess) the ops and Python functions that
-    were open, without those that only wrap others or that are open all the time.
+    Rows of the cause itself are named; for host work (launch, python, preprocess) the ops and Python
+    functions that were open, without those that only wrap others or that are open all the time.
     """
     found: dict[str, tuple[Culprit, ...]] = {}
     for cause in np.unique(idle.cause).tolist():
@@ -49,7 +49,9 @@ def culprits(
     return found
 
 
-def _of_thread(trace: Trace, rows: HostRows, when: Intervals, cause: str, windows: Intervals) -> list[Culprit]:
+def _of_thread(
+    trace: Trace, rows: HostRows, when: Intervals, cause: str, windows: Intervals
+) -> list[Culprit]:
     total = when.total_ns
     if cause in _BY_ROW:
         mask = rows.cause == RANK[cause]
@@ -95,8 +97,12 @@ def _with_caller(trace: Trace, rows: HostRows, at: int) -> str:
     call = trace.names[trace.spans.name_id[rows.row[at]]]
     start = rows.start_ns[at]
     low = max(0, at - 256)
-    around = np.flatnonzero((rows.end_ns[low:at] > start) & np.isin(rows.kind[low:at], [Kind.OP, Kind.PYTHON]))
-    return f"{call} in {trace.names[trace.spans.name_id[rows.row[low + around[-1]]]]}" if len(around) else call
+    around = np.flatnonzero(
+        (rows.end_ns[low:at] > start) & np.isin(rows.kind[low:at], [Kind.OP, Kind.PYTHON])
+    )
+    return (
+        f"{call} in {trace.names[trace.spans.name_id[rows.row[low + around[-1]]]]}" if len(around) else call
+    )
 
 
 def _names(
@@ -111,7 +117,8 @@ def _names(
 ) -> list[Culprit]:
     at = np.flatnonzero(mask)
     covered = overlap_ns(rows.start_ns[at], rows.end_ns[at], when)
-    # A row cannot matter alone, nor in sum with its name, if all rows of the name together stay below the floor.
+    # A row cannot matter alone, nor in sum with its name, if all rows of the name together stay below the
+    # floor.
     name_id = trace.spans.name_id[rows.row[at]]
     by_name = np.bincount(name_id, weights=covered)
     keep = by_name[name_id] >= MIN_SHARE * total
@@ -133,11 +140,11 @@ def _names(
     for name, time, longest, inside in entries:
         if drop_roots and any(
             other != name
-            and t >= WRAPPER_SHARE * time
-            and rows.start_ns[l] >= rows.start_ns[longest]
-            and rows.end_ns[l] <= rows.end_ns[longest]
-            and l > longest
-            for other, t, l, _ in entries
+            and covered_ns >= WRAPPER_SHARE * time
+            and rows.start_ns[inner] >= rows.start_ns[longest]
+            and rows.end_ns[inner] <= rows.end_ns[longest]
+            and inner > longest
+            for other, covered_ns, inner, _ in entries
         ):
             continue
         biggest = int(np.argmax(inside.end - inside.start))
@@ -176,6 +183,3 @@ def activity_culprits(
         )
     result.sort(key=lambda c: -c.time_ns)
     return tuple(result[:MAX_CULPRITS])
-
-
-__all__ = ["CAUSE", "activity_culprits", "culprits"]

@@ -8,43 +8,47 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.analyse.account import Parts
-from stepscope.analyse.idle import _FROM_HOST, CAUSE, LAUNCH, PREPROCESS, PREPROCESS_SHARE, PYTHON, IdlePieces
+from stepscope.analyse.idle import (
+    FROM_HOST,
+    LAUNCH,
+    PREPROCESS,
+    PREPROCESS_SHARE,
+    PYTHON,
+    IdlePieces,
+    joined,
+    pieces,
+)
 from stepscope.model.interval import NOTHING, Intervals, gaps, intersect, join, pairs, subtract, union
 from stepscope.model.report import HostShares
-from stepscope.model.trace import I32, Trace
+from stepscope.model.trace import Trace
 from stepscope.trace.category import Kind
 from stepscope.trace.host_cause import RANK, NameFacts
 from stepscope.trace.nesting import HostRows, HostTimeline
 from stepscope.trace.step import Steps
+from stepscope.trace.thread import Threads
 
-_NOT_COMPUTE = tuple(RANK[c] for c in ("profiler", "compile", "gc", "input"))
+NOT_COMPUTE = tuple(RANK[cause] for cause in ("profiler", "compile", "gc", "input"))
+"""Ops inside such rows are not the model's work: a loader that runs transforms is still loading."""
 
 
-def shares(
-    rows: dict[int, HostRows],
-    main: int | None,
-    autograd: list[int],
-    is_launch_call: npt.NDArray[np.bool_],
-    when: Intervals,
-) -> HostShares | None:
+def shares(threads: Threads, is_launch_call: npt.NDArray[np.bool_], when: Intervals) -> HostShares | None:
     """Host time by kind inside `when`, as shares of it; `None` without host rows or time."""
     total = when.total_ns
-    if main is None or main not in rows or total == 0:
+    if threads.main is None or threads.main not in threads.rows or total == 0:
         return None
-    threads = [t for t in (main, *autograd) if t in rows]
 
-    def share(*sets: Intervals) -> float:
-        return intersect(join(*sets), when).total_ns / total
+    def share(time: Intervals) -> float:
+        return intersect(time, when).total_ns / total
 
     def launches(r: HostRows) -> Intervals:
-        mask = is_launch_call[r.row]
+        mask = is_launch_call[r.row] & (r.cause != RANK["copy_wait"])
         return union(r.start_ns[mask], r.end_ns[mask], is_sorted=True)
 
     return HostShares(
-        loader_share=share(rows[main].of_cause(RANK["input"])),
-        sync_share=share(*(rows[t].of_cause(RANK["host_sync"]) for t in threads)),
-        copy_call_share=share(*(rows[t].of_cause(RANK["copy_wait"]) for t in threads)),
-        launch_share=share(*(launches(rows[t]) for t in threads)),
+        loader_share=share(threads.rows[threads.main].of_cause(RANK["input"])),
+        sync_share=share(threads.driving_time("host_sync")),
+        copy_call_share=share(threads.driving_time("copy_wait")),
+        launch_share=share(join(*(launches(threads.rows[t]) for t in threads.driving))),
     )
 
 
@@ -56,64 +60,48 @@ class CpuAccount:
     idle: IdlePieces
 
 
-def cpu_parts(
-    rows: dict[int, HostRows],
-    timeline: HostTimeline,
-    main: int,
-    kinds: I32,
-    facts: NameFacts,
-    trace: Trace,
-    steps: Steps,
+def cpu_account(
+    trace: Trace, threads: Threads, timeline: HostTimeline, facts: NameFacts, steps: Steps
 ) -> CpuAccount:
     """Ops compute, collectives communicate, the rest is idle by the main thread's causes."""
     compute, communication = NOTHING, NOTHING
-    not_compute = join(*(timeline.everywhere.get(c, NOTHING) for c in _NOT_COMPUTE))
-    for r in rows.values():
-        collective = facts.is_collective[r.kind, trace.spans.name_id[r.row]]
-        talking = union(r.start_ns[collective], r.end_ns[collective], is_sorted=True)
-        is_op = (r.kind == Kind.OP) & ~collective
+    nowhere = join(*(timeline.everywhere.get(cause, NOTHING) for cause in NOT_COMPUTE))
+    for r in threads.rows.values():
+        is_collective = facts.is_collective[r.kind, trace.spans.name_id[r.row]]
+        talking = union(r.start_ns[is_collective], r.end_ns[is_collective], is_sorted=True)
+        is_op = (r.kind == Kind.OP) & ~is_collective
         working = union(r.start_ns[is_op], r.end_ns[is_op], is_sorted=True)
-        working = subtract(subtract(working, talking), join(r.of_cause(*_NOT_COMPUTE), not_compute))
+        working = subtract(subtract(working, talking), join(r.of_cause(*NOT_COMPUTE), nowhere))
         compute, communication = join(compute, working), join(communication, talking)
     exposed = subtract(communication, compute)
-    low, high = timeline.start_ns, timeline.end_ns
-    idle = gaps(join(compute, exposed), low, high)
-    pieces = timeline.pieces(main)
-    gap, piece, start, end = pairs(idle.start, idle.end, pieces.start, pieces.end)
-    cause, thread = _FROM_HOST[pieces.cause[piece]].copy(), pieces.thread[piece]
-    start, end, cause, thread = _preprocess(start, end, cause, thread, idle, steps)
-    order = np.argsort(start, kind="stable")
+    empty = gaps(join(compute, exposed), timeline.start_ns, timeline.end_ns)
+    assert threads.main is not None
+    when = timeline.pieces(threads.main)
+    gap, at, start, end = pairs(empty.start, empty.end, when.start, when.end)
+    walked = pieces(start, end, FROM_HOST[when.cause[at]], when.thread[at], gap, True)
+    walked = _told_preprocess(walked, empty, steps)
     return CpuAccount(
         Parts(compute, communication, exposed, NOTHING),
-        IdlePieces(
-            start[order], end[order], cause[order], thread[order], np.zeros(len(order), np.int32), np.ones(len(order), bool)
-        ),
+        walked.take(np.argsort(walked.start, kind="stable")),
     )
 
 
-def _preprocess(start, end, cause, thread, idle, steps):  # type: ignore[no-untyped-def]
-    """Host work at the very start of a step, before its first op, where it exceeds the threshold."""
-    for s, e in zip(steps.start_ns.tolist(), steps.end_ns.tolist(), strict=True):
-        at = int(np.searchsorted(idle.end, s, side="right"))
-        if at >= len(idle) or idle.start[at] > s:
+def _told_preprocess(idle: IdlePieces, empty: Intervals, steps: Steps) -> IdlePieces:
+    """Host work at the very start of a step, before its first op, is preprocessing where it is long."""
+    for begin, end in zip(steps.start_ns.tolist(), steps.end_ns.tolist(), strict=True):
+        at = int(np.searchsorted(empty.end, begin, side="right"))
+        if at >= len(empty) or empty.start[at] > begin:
             continue
-        until = min(int(idle.end[at]), e)
-        inside = ((cause == LAUNCH) | (cause == PYTHON)) & (end > s) & (start < until)
-        time = int((np.minimum(end, until) - np.maximum(start, s))[inside].sum())
-        if time <= PREPROCESS_SHARE * (e - s):
+        until = min(int(empty.end[at]), end)
+        inside = np.isin(idle.cause, (LAUNCH, PYTHON)) & (idle.end > begin) & (idle.start < until)
+        mine = idle.take(inside)
+        low, high = np.maximum(mine.start, begin), np.minimum(mine.end, until)
+        if int((high - low).sum()) <= PREPROCESS_SHARE * (end - begin):
             continue
-        head = inside & (start < s)
-        tail = inside & (end > until)
-        extra = [(start[head], np.full(int(head.sum()), s), cause[head], thread[head])]
-        extra.append((np.full(int(tail.sum()), until), end[tail], cause[tail], thread[tail]))
-        start = np.where(head, s, start)
-        end = np.where(tail, until, end)
-        cause = np.where(inside, PREPROCESS, cause).astype(np.int32)
-        start, end, cause, thread = (
-            np.concatenate([column, *(x[i] for x in extra)])
-            for i, column in enumerate((start, end, cause, thread))
+        idle = joined(
+            idle.take(~inside),
+            mine.named(mine.cause, mine.start, low),
+            mine.named(PREPROCESS, low, high),
+            mine.named(mine.cause, high, mine.end),
         )
-    return start, end, cause, thread
-
-
-__all__ = ["CAUSE", "CpuAccount", "cpu_parts", "shares"]
+    return idle

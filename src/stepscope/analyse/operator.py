@@ -19,8 +19,8 @@ MAX_OPERATORS = 50
 def innermost_op(rows: HostRows, at_ns: I64) -> I32:
     """Core row of the op that is innermost on this thread at each instant, -1 where none is open.
 
-    Rows nest, so the innermost open op is the last started one that has not ended: found by walking back over ops that
-    ended already, all instants at once.
+    Rows nest, so the innermost open op is the last started one that has not ended: found by walking back
+    over ops that ended already, all instants at once.
     """
     is_op = rows.kind == Kind.OP
     start, end, row = rows.start_ns[is_op], rows.end_ns[is_op], rows.row[is_op]
@@ -39,9 +39,10 @@ def innermost_op(rows: HostRows, at_ns: I64) -> I32:
 
 
 def _parents(start: I64, end: I64) -> npt.NDArray[np.int64]:
-    """The nearest earlier-started interval that reaches beyond each one's start, -1 for none; sorted by start.
+    """The nearest earlier-started interval that reaches beyond each one's start, -1 for none.
 
-    One stack walk: ops are a fraction of all rows, and nesting has no vectorised form that survives crossing rows.
+    One stack walk: ops are a fraction of all rows, and nesting has no vectorised form that survives
+    crossing rows.
     """
     parent = np.full(len(start), -1, dtype=np.int64)
     stack: list[int] = []
@@ -56,7 +57,9 @@ def _parents(start: I64, end: I64) -> npt.NDArray[np.int64]:
     return np.array(out, dtype=np.int64)
 
 
-def kernel_table(trace: Trace, activities: Activities, rank: int | None, chosen: npt.NDArray[np.bool_]) -> tuple[report.Kernel, ...]:
+def kernel_table(
+    trace: Trace, activities: Activities, rank: int | None, chosen: npt.NDArray[np.bool_]
+) -> tuple[report.Kernel, ...]:
     """The hottest kernels by name over the chosen activities; share of summed device time."""
     name_id = trace.spans.name_id[activities.row[chosen]]
     duration = (activities.end_ns - activities.start_ns)[chosen]

@@ -17,8 +17,9 @@ MIN_SLOW = 3
 def variation(number: I64, duration_ns: I64, is_counted: npt.NDArray[np.bool_]) -> Variation | None:
     """First, median and p95 over the counted steps, slow steps and their period over all given ones.
 
-    `None` without a counted step. `p95_ns` and slow steps need two counted steps, a period three slow ones at equal
-    distances. A marked step may be slow for a known reason; it comes at its period all the same.
+    `None` without a counted step. `p95_ns` and slow steps need two counted steps, a period three slow
+    ones at equal distances. A marked step may be slow for a known reason; it comes at its period all the
+    same.
     """
     counted = duration_ns[is_counted]
     if len(counted) == 0:
@@ -47,7 +48,8 @@ def period_steps(slow: I64) -> int | None:
 
 
 def periodic_excess_ns(number: I64, duration_ns: I64, is_counted: npt.NDArray[np.bool_]) -> int:
-    """Time of periodic slow steps beyond the median counted step, in nanoseconds; 0 where nothing is periodic."""
+    """Time of periodic slow steps beyond the median counted step, in nanoseconds; 0 where nothing is
+    periodic."""
     counted = duration_ns[is_counted]
     if len(counted) < 2:
         return 0

@@ -49,8 +49,8 @@ def step_uses(
     """Judge every step.
 
     `launches`, `linked`, `kernels`: per step, launch calls in its tile, those with device work, and device
-    activities launched there; `None` where the trace has no device work. `marks`: phase name -> when it was open. A step
-    without any launch cannot lack device data.
+    activities launched there; `None` where the trace has no device work. `marks`: phase name -> when it
+    was open. A step without any launch cannot lack device data.
     """
     num = len(steps)
     duration = steps.end_ns - steps.start_ns

@@ -1,7 +1,7 @@
 """Peaks of accelerators, by the name the driver prints: rows with a source, unknown stays unknown.
 
-Rates are dense (no sparsity). Figures come from vendor data sheets and public training code, as each row says;
-`confidence` low means that sources disagree.
+Rates are dense (no sparsity). Figures come from vendor data sheets and public training code, as each row
+says; `confidence` low means that sources disagree.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """One accelerator model. Rates in FLOP/s and bytes/s, sizes in bytes, power in watts; `None` = not known."""
+    """One accelerator model. Rates in FLOP/s and bytes/s, sizes in bytes, power in watts; `None` = not
+    known."""
 
     key: str
     pattern: str
@@ -421,7 +422,7 @@ TABLE: tuple[Hardware, ...] = (
         num_sm=148,
         max_warps_per_sm=64,
         confidence="medium",
-        source="HGX B200 data sheet / stas00 ml-engineering / torchtitan 2.25e15 / MLPerf Nebius (180 GB usable of 192)",
+        source="HGX B200 data sheet; torchtitan 2.25e15; MLPerf Nebius (180 GB usable of 192)",
     ),
     Hardware(
         key="GB200",
@@ -622,7 +623,7 @@ TABLE: tuple[Hardware, ...] = (
         num_sm=24,
         max_warps_per_sm=None,
         confidence="low",
-        source="no official datasheet; public values 280-376 (B4..B2), memory 32/64 GB, bandwidth 0.4-1.6 TB/s; must be user-overridable",
+        source="no official data sheet; public values 280-376 (B4..B2), 32/64 GB, 0.4-1.6 TB/s",
     ),
 )
 

@@ -178,9 +178,9 @@ class Track:
 class Loss:
     """What was lost or bent while reading, and where.
 
-    `code` is a health code (`truncated`, `malformed_events`, `bad_timestamp`, `mixed_writers`, …); `count` how many
-    events; `first_byte` the offset in the (decompressed) text of the first, `None` where unknown;
-    `bytes` how much text was given up.
+    `code` is a health code (`truncated`, `malformed_events`, `bad_timestamp`, `mixed_writers`, …);
+    `count` how many events; `first_byte` the offset in the (decompressed) text of the first, `None` where
+    unknown; `bytes` how much text was given up.
     """
 
     code: str

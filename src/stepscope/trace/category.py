@@ -26,7 +26,8 @@ class Kind(IntEnum):
     """Work of a device whose kernels this version cannot tell apart."""
 
 
-# Lower-case category -> kind. 2021 writers say Operator/Runtime/Kernel; each back end brings its own runtime rows.
+# Lower-case category -> kind. 2021 writers say Operator/Runtime/Kernel; each back end brings its own
+# runtime rows.
 KINDS: dict[str, Kind] = {
     "cpu_op": Kind.OP,
     "operator": Kind.OP,
@@ -62,7 +63,15 @@ DEVICE_KINDS = (Kind.KERNEL, Kind.COPY, Kind.SET)
 HOST_KINDS = (Kind.OP, Kind.ANNOTATION, Kind.PYTHON, Kind.CALL)
 
 # The record_function names that 2021 writers filed under "Operator".
-ANNOTATION_PREFIXES = ("ProfilerStep#", "enumerate(DataLoader)#", "Optimizer.", "nccl:", "gloo:", "hccl:", "## ")
+ANNOTATION_PREFIXES = (
+    "ProfilerStep#",
+    "enumerate(DataLoader)#",
+    "Optimizer.",
+    "nccl:",
+    "gloo:",
+    "hccl:",
+    "## ",
+)
 
 
 def span_kinds(trace: Trace) -> I32:
@@ -70,8 +79,10 @@ def span_kinds(trace: Trace) -> I32:
 
     An op whose name only annotations have is an annotation.
     """
-    by_cat = np.array([KINDS.get(cat.lower(), Kind.OTHER) for cat in trace.cats] or [0], dtype=np.int32)
-    is_annotation = np.array([name.startswith(ANNOTATION_PREFIXES) for name in trace.names] or [False], dtype=bool)
+    by_cat = np.array([int(KINDS.get(cat.lower(), Kind.OTHER)) for cat in trace.cats] or [0], dtype=np.int32)
+    is_annotation = np.array(
+        [name.startswith(ANNOTATION_PREFIXES) for name in trace.names] or [False], dtype=bool
+    )
     kinds = by_cat[trace.spans.cat_id]
     kinds[(kinds == Kind.OP) & is_annotation[trace.spans.name_id]] = Kind.ANNOTATION
     return kinds

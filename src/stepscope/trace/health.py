@@ -1,7 +1,7 @@
 """What is wrong with a trace, before anything is concluded from it.
 
-Each finding is a `HealthIssue` with what it touches; the functions that bend data (cut a duration, leave out a
-row) say so in the same breath. Thresholds carry the case that set them (docs/reference/health.md).
+Each finding is a `HealthIssue` with what it touches; the functions that bend data (cut a duration, leave
+out a row) say so in the same breath. Thresholds carry the case that set them (docs/reference/health.md).
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from stepscope.trace.link import UNEXPLAINED, Activities
 
 DAY_NS = 86_400 * 10**9
 HARMLESS_OVERLAP_NS = 100_000
-"""Overlaps on one stream up to here are rounding, clock drift or programmatic dependent launch (kineto#136)."""
+"""Overlaps on one stream up to here are rounding, clock drift or programmatic dependent launch
+(kineto#136)."""
 OVERRUN_SHARE = 0.10
 """A suspect overruns its successor by more than this share of what the stream's other work sums to."""
 SUSPECT_FACTOR = 4.0
@@ -61,8 +62,8 @@ class Issue:
 def good_rows(trace: Trace, kinds: I32) -> tuple[npt.NDArray[np.bool_], list[Issue]]:
     """Which spans have a believable time.
 
-    Bad are negative durations and times far from all others: zero or a sentinel among epoch-sized ones, or more than a
-    day from the median (no profiler runs for a day).
+    Bad are negative durations and times far from all others: zero or a sentinel among epoch-sized ones,
+    or more than a day from the median (no profiler runs for a day).
     """
     start, duration = trace.spans.ts_ns, trace.spans.dur_ns
     good = np.ones(len(start), dtype=bool)
@@ -99,8 +100,8 @@ def _base_ns(trace: Trace) -> int:
 def cut_corrupt(trace: Trace, activities: Activities) -> tuple[Activities, list[Issue]]:
     """Cut durations that cannot be true at the next activity of their stream.
 
-    Judged against the stream's own summed time, never the span, which the corrupt record itself may have made. A cut one
-    counts as work where its length is believable for its name, else as unexplained time.
+    Judged against the stream's own summed time, never the span, which the corrupt record itself may have
+    made. A cut one counts as work where its length is believable for its name, else as unexplained time.
     """
     end = activities.end_ns.copy()
     part = activities.part.copy()
@@ -118,22 +119,33 @@ def cut_corrupt(trace: Trace, activities: Activities) -> tuple[Activities, list[
         start, stop = activities.start_ns[lane], activities.end_ns[lane]
         duration = stop - start
         successor = np.append(start[1:], np.iinfo(np.int64).max)
-        # Activities that start together are one graph's or one record's twins: judge against the next later start.
+        # Activities that start together are one graph's or one record's twins: judge against the next
+        # later start.
         ties = successor == start
         if ties.any():
             later = np.searchsorted(start, start, side="right")
-            successor = np.where(later < len(start), start[np.minimum(later, len(start) - 1)], np.iinfo(np.int64).max)
+            successor = np.where(
+                later < len(start), start[np.minimum(later, len(start) - 1)], np.iinfo(np.int64).max
+            )
         overrun = np.where(successor < np.iinfo(np.int64).max, stop - successor, 0)
         others = int(duration.sum()) - duration
         overlaps += int((overrun > HARMLESS_OVERLAP_NS).sum())
         candidates = np.flatnonzero((overrun > HARMLESS_OVERLAP_NS) | (successor == np.iinfo(np.int64).max))
         for i in candidates.tolist():
-            if not _is_corrupt(trace, activities, lane, i, start, stop, duration, others, successor, last_other):
+            if not _is_corrupt(
+                trace, activities, lane, i, start, stop, duration, others, successor, last_other
+            ):
                 continue
             at = int(lane[i])
-            peers = lane[(trace.spans.name_id[activities.row[lane]] == trace.spans.name_id[activities.row[at]])]
+            peers = lane[
+                (trace.spans.name_id[activities.row[lane]] == trace.spans.name_id[activities.row[at]])
+            ]
             peers = peers[peers != at]
-            limit = SUSPECT_FACTOR * float(np.median(activities.end_ns[peers] - activities.start_ns[peers])) if len(peers) else None
+            limit = (
+                SUSPECT_FACTOR * float(np.median(activities.end_ns[peers] - activities.start_ns[peers]))
+                if len(peers)
+                else None
+            )
             if successor[i] < np.iinfo(np.int64).max:
                 end[at] = successor[i]
             else:
@@ -145,10 +157,22 @@ def cut_corrupt(trace: Trace, activities: Activities) -> tuple[Activities, list[
                 bound_ns += int(end[at] - start[i])
     issues = []
     if num_cut:
-        detail = f"{num_cut} device durations cannot be true and were cut at the next activity of their stream"
+        detail = (
+            f"{num_cut} device durations cannot be true and were cut at the next activity of their stream"
+        )
         if num_unexplained:
-            detail += f"; {num_unexplained} of them stay unexplained, at most {bound_ns / 1000:,.0f} µs together"
-        issues.append(Issue("corrupt_duration", num_cut, "degraded" if num_unexplained else "none", detail, ("idle",) if num_unexplained else ()))
+            detail += (
+                f"; {num_unexplained} of them stay unexplained, at most {bound_ns / 1000:,.0f} µs together"
+            )
+        issues.append(
+            Issue(
+                "corrupt_duration",
+                num_cut,
+                "degraded" if num_unexplained else "none",
+                detail,
+                ("idle",) if num_unexplained else (),
+            )
+        )
     overlaps -= num_cut
     if overlaps > 0:
         issues.append(
@@ -223,7 +247,11 @@ def missing_launch(activities: Activities, kinds: I32, share: float) -> list[Iss
     if not without.any():
         return []
     is_kernel = kinds[activities.row] == Kind.KERNEL
-    kernels = f"{100 * float(without[is_kernel].mean()):.0f} % of kernels" if is_kernel.any() else "all of them copies"
+    kernels = (
+        f"{100 * float(without[is_kernel].mean()):.0f} % of kernels"
+        if is_kernel.any()
+        else "all of them copies"
+    )
     detail = f"{int(without.sum())} device activities have no recorded launch ({kernels})"
     before = int(activities.is_before_trace.sum())
     if before:
@@ -233,7 +261,9 @@ def missing_launch(activities: Activities, kinds: I32, share: float) -> list[Iss
     effect = unlaunched_effect(share)
     if effect != "none":
         detail += f"; they are {100 * share:.0f} % of device time, so causes of idle time are {effect}"
-    return [Issue("missing_launch", int(without.sum()), effect, detail, ("idle",) if effect != "none" else ())]
+    return [
+        Issue("missing_launch", int(without.sum()), effect, detail, ("idle",) if effect != "none" else ())
+    ]
 
 
 def launch_issues(
@@ -265,13 +295,18 @@ def launch_issues(
         if share_inverted > INVERSION_SHARE:
             offset = int(np.median(inverted))
             detail = (
-                f"{len(inverted)} of {len(lead)} activities start before their launch: host and device clocks differ "
-                f"by at least {offset / 1000:g} µs; launch delays are unreliable"
+                f"{len(inverted)} of {len(lead)} activities start before their launch: host and device "
+                f"clocks differ by at least {offset / 1000:g} µs; launch delays are unreliable"
             )
             issues.append(Issue("clock_inversion", len(inverted), "degraded", detail, ("launch_delay",)))
         else:
             issues.append(
-                Issue("clock_inversion", len(inverted), "none", f"{len(inverted)} activities start before their launch, by at most {worst / 1000:g} µs")
+                Issue(
+                    "clock_inversion",
+                    len(inverted),
+                    "none",
+                    f"{len(inverted)} activities start before their launch, by at most {worst / 1000:g} µs",
+                )
             )
     return issues
 
@@ -285,7 +320,14 @@ def class_issues(activities: Activities, kinds: I32) -> tuple[float, list[Issue]
     share = float(busy[other].sum() / total) if total else 0.0
     if share <= DEGRADED_SHARE:
         return share, []
-    return share, [Issue("unclassified_kernels", int(other.sum()), "none", f"{100 * share:.0f} % of kernel time is of no known class")]
+    return share, [
+        Issue(
+            "unclassified_kernels",
+            int(other.sum()),
+            "none",
+            f"{100 * share:.0f} % of kernel time is of no known class",
+        )
+    ]
 
 
 def loss_issues(trace: Trace) -> list[Issue]:
@@ -315,9 +357,3 @@ def merge(issues: Iterable[Issue]) -> list[Issue]:
             tuple(dict.fromkeys((*have.affects, *issue.affects))),
         )
     return list(merged.values())
-
-
-def outside_ns(start: I64, end: I64, low: I64, high: I64) -> I64:
-    """How much of each interval lies outside its own [low, high)."""
-    return (end - start) - np.maximum(np.minimum(end, high) - np.maximum(start, low), 0)
-

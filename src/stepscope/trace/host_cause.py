@@ -60,7 +60,9 @@ TABLE: tuple[CauseRow, ...] = (
     _row(
         "checkpoint",
         _MARK,
-        r"(?<!activation)(?<!activation[ _])(^|[^a-z])(save_?)?(checkpoint(ing)?s?|ckpt)($|[^a-z(])(?!wrapper)|save_(model|state|pretrained)",
+        r"(?<!activation)(?<!activation[ _])(^|[^a-z])(save_?)?"
+        r"(checkpoint(ing)?s?|ckpt)($|[^a-z(])(?!wrapper)"
+        r"|save_(model|state|pretrained)",
         _I,
     ),
     _row("checkpoint", _FRAME, r"torch/serialization\.py\(\d+\): (save|_save|_legacy_save)$"),
@@ -68,64 +70,123 @@ TABLE: tuple[CauseRow, ...] = (
     _row(
         "eval",
         _MARK,
-        r"(^|[^a-z])(eval(uat(e|ion|ing))?|validat(e|ion|ing)|val(idation)?[_ ](step|loop|epoch)|test[_ ](step|loop|epoch))($|[^a-z])",
+        r"(^|[^a-z])(eval(uat(e|ion|ing))?|validat(e|ion|ing)|(val(idation)?|test)[_ ](step|loop|epoch))"
+        r"($|[^a-z])",
         _I,
     ),
-    # Kineto files lazy loading of kernels under overhead; it is the driver's compile-and-load, not the profiler.
+    # Kineto files lazy loading of kernels under overhead; it is the driver's compile-and-load, not the
+    # profiler.
     _row("compile", (Kind.OVERHEAD,), r"Lazy Function Loading"),
     _row("profiler", (Kind.OVERHEAD,), r""),
     _row("profiler", _FRAME, r"torch/(autograd/)?profiler(/profiler)?\.py\(\d+\): (?!increment_step)"),
     _row("profiler", _FRAME, r"<built-in method _?(enable|disable|prepare)_profiler"),
-    _row("compile", _NAMED, r"dynamo_timed|^_compile\.|compile_fx|inductor_(codegen|compile)|backward_compile|async_compile|triton.*autotun", _I),
+    _row(
+        "compile",
+        _NAMED,
+        r"dynamo_timed|^_compile\.|compile_fx|inductor_(codegen|compile)|backward_compile|async_compile|triton.*autotun",
+        _I,
+    ),
     _row("compile", _FRAME, r"torch/_dynamo/(convert_frame|symbolic_convert|output_graph)\.py"),
     _row("compile", _FRAME, r"torch/_inductor/(compile_fx|codecache|async_compile|graph|scheduler)\.py"),
     _row("compile", _FRAME, r"triton/(compiler/compiler\.py\(\d+\): (compile|make_)|runtime/autotuner\.py)"),
     _row("compile", _CALL, r"^(cuModuleLoad|cuLibraryLoad|hipModuleLoad|nvrtc|cudaModuleLoad)"),
     _row("compile", _NAMED, r"cudnn(Find|_find|Get.*Algorithm)", _I),
-    _row("gc", _ANY, r"^Python GC|<built-in (function|method) collect( of|>)|(^|/)gc\.py|^gc\.collect|^garbage.?collect", _I),
+    _row(
+        "gc",
+        _ANY,
+        r"^Python GC|<built-in (function|method) collect( of|>)|(^|/)gc\.py|^gc\.collect|^garbage.?collect",
+        _I,
+    ),
     _row("input", _NAMED, r"^enumerate\(DataLoader\)#|DataLoader.*__next__|_next_data", _I),
     _row(
         "input",
         _MARK,
-        r"(^|[^a-z])(data[_ ]?load(er|ing)?s?|load[_ ]?(data|batch)|(get|fetch|next)[_ ]?(train[_ ]?)?(batch|data)|batch[_ ]?(load|fetch)(ing)?|data[_ ](wait|fetch|time|iter|prefetch)|input[_ ]?pipeline|prefetch(er)?)($|[^a-z])",
+        r"(^|[^a-z])(data[_ ]?load(er|ing)?s?|load[_ ]?(data|batch)"
+        r"|(get|fetch|next)[_ ]?(train[_ ]?)?(batch|data)"
+        r"|batch[_ ]?(load|fetch)(ing)?|data[_ ](wait|fetch|time|iter|prefetch)"
+        r"|input[_ ]?pipeline|prefetch(er)?)"
+        r"($|[^a-z])",
         _I,
     ),
-    _row("input", _FRAME, r"torch/utils/data/dataloader\.py\(\d+\): (__next__|_next_data|_get_data|_try_get_data)$"),
+    _row(
+        "input",
+        _FRAME,
+        r"torch/utils/data/dataloader\.py\(\d+\): (__next__|_next_data|_get_data|_try_get_data)$",
+    ),
     _row(
         "allocator",
         _CALL,
         r"^(cuda|hip)(Malloc|Free)(Host|Managed|Pitch|3D)?$|^(cuda|hip)(HostAlloc|HostMalloc|HostFree|HostRegister|HostUnregister|FreeHost|ExtMallocWithFlags)$"
         r"|^cu(da|hip)?Mem(Alloc|Free|Create|Release|Map|Unmap|AddressReserve|AddressFree|SetAccess)(_v2|Host|HostAlloc)?(_v2)?$|^hipMem(Create|Release|Map|Unmap)$",
     ),
-    _row("copy_wait", _CALL, r"^(cuda|hip)Memcpy(2D|3D|Peer|ToSymbol|FromSymbol|HtoD|DtoH|DtoD|WithStream)?$|^cuMemcpy(HtoD|DtoH|DtoD)?(_v2)?$"),
-    _row("host_sync", _CALL, r"^(cuda|hip)(Stream|Device|Event|Thread)Synchronize$|^cu(Stream|Ctx|Event)Synchronize$|^(ze|ur|sycl).*(Synchronize|Wait)$"),
-    _row("logging", _MARK, r"(^|[^a-z])(logging|log[_ ](metrics|step|scalars?)|tensorboard|wandb|mlflow)($|[^a-z])", _I),
+    _row(
+        "copy_wait",
+        _CALL,
+        r"^(cuda|hip)Memcpy(2D|3D|Peer|ToSymbol|FromSymbol|HtoD|DtoH|DtoD|WithStream)?$|^cuMemcpy(HtoD|DtoH|DtoD)?(_v2)?$",
+    ),
+    _row(
+        "host_sync",
+        _CALL,
+        r"^(cuda|hip)(Stream|Device|Event|Thread)Synchronize$|^cu(Stream|Ctx|Event)Synchronize$|^(ze|ur|sycl).*(Synchronize|Wait)$",
+    ),
+    _row(
+        "logging",
+        _MARK,
+        r"(^|[^a-z])(logging|log[_ ](metrics|step|scalars?)|tensorboard|wandb|mlflow)($|[^a-z])",
+        _I,
+    ),
     _row(
         "logging",
         _FRAME,
         r"(^|/)(logging/(__init__|handlers)|tqdm/(std|_tqdm)|torch/utils/tensorboard/(writer|summary)|tensorboard/.*|loguru/.*)\.py"
         r"|(^|/)(wandb|mlflow)/|<built-in function print>",
     ),
-    _row("peer", _NAMED, r"^(gloo|mpi|ucc):|^c10d::(monitored_)?barrier|torch\.distributed\.(barrier|monitored_barrier)"),
-    _row("peer", _FRAME, r"torch/distributed/distributed_c10d\.py\(\d+\): (barrier|monitored_barrier|.*_object.*|_store_based_barrier)$"),
+    _row(
+        "peer",
+        _NAMED,
+        r"^(gloo|mpi|ucc):|^c10d::(monitored_)?barrier|torch\.distributed\.(barrier|monitored_barrier)",
+    ),
+    _row(
+        "peer",
+        _FRAME,
+        r"torch/distributed/distributed_c10d\.py\(\d+\): "
+        r"(barrier|monitored_barrier|.*_object.*|_store_based_barrier)$",
+    ),
     _row("peer", _FRAME, r"<built-in method (get|wait) of .*(TCPStore|PrefixStore|FileStore|HashStore)"),
 )
 
 # Rows that only wait: for the autograd engine (its own threads do the work) or for a lock, a queue, a signal.
 WAITING: tuple[tuple[tuple[Kind, ...], re.Pattern[str]], ...] = (
     (_NAMED, re.compile(r"^(## )?(torch\.autograd\.|Tensor\.|loss\.)?(run_)?backward(\(\))?( ##)?$")),
-    (_FRAME, re.compile(r"<built-in method (run_backward|acquire|wait|join|poll|select|epoll|sleep|__enter__ of _thread)\b")),
+    (
+        _FRAME,
+        re.compile(
+            r"<built-in method "
+            r"(run_backward|acquire|wait|join|poll|select|epoll|sleep|__enter__ of _thread)\b"
+        ),
+    ),
     (_FRAME, re.compile(r"<built-in function (sleep|select|poll)>")),
     (_FRAME, re.compile(r"torch/(_tensor|autograd/__init__)\.py\(\d+\): backward$")),
     (_FRAME, re.compile(r"torch/autograd/graph\.py\(\d+\): _engine_run_backward$")),
-    (_FRAME, re.compile(r"(^|/)(threading|queue|selectors|asyncio/\w+|concurrent/futures/\w+|multiprocessing/\w+)\.py\(\d+\): (wait|wait_for|acquire|get|join|select|poll|result|recv)$")),
+    (
+        _FRAME,
+        re.compile(
+            r"(^|/)(threading|queue|selectors|(asyncio|concurrent/futures|multiprocessing)/\w+)\.py\(\d+\): "
+            r"(wait|wait_for|acquire|get|join|select|poll|result|recv)$"
+        ),
+    ),
 )
 
 STEP = re.compile(r"^ProfilerStep#(\d+)$")
 # Frames that are open for as long as their thread lives say nothing about what it does.
-THREAD_START = re.compile(r"(^|/)threading\.py\(\d+\): (_bootstrap|_bootstrap_inner|run)$|multiprocessing/process\.py\(\d+\): _bootstrap$")
+THREAD_START = re.compile(
+    r"(^|/)threading\.py\(\d+\): (_bootstrap|_bootstrap_inner|run)$"
+    r"|multiprocessing/process\.py\(\d+\): _bootstrap$"
+)
 
-COLLECTIVE = re.compile(r"^(nccl|gloo|mpi|ucc|hccl|rccl|xccl):|^c10d::|^record_param_comms$|^_c10d_functional::")
+COLLECTIVE = re.compile(
+    r"^(nccl|gloo|mpi|ucc|hccl|rccl|xccl):|^c10d::|^record_param_comms$|^_c10d_functional::"
+)
 LAUNCH_CALL = re.compile(
     r"^(cuda|hip)(Ext|Module|ExtModule|Graph)?Launch(Cooperative|MultiKernel|Host)?(Kernel|Func)?(ExC|Ex|MultiDevice)?(_ptsz|_spt)?$|^cuLaunch(Cooperative)?(Kernel|HostFunc)(Ex)?(_ptsz)?$"
     r"|^(cuda|hip)GraphLaunch|^cuGraphLaunch|^hipModuleLaunch|^hipExtLaunch|^runFunction|^(ur|ze)Enqueue.*Launch|^zeCommandListAppendLaunch"

@@ -16,7 +16,8 @@ from stepscope.trace.category import DEVICE_KINDS, Kind
 from stepscope.trace.kernel_class import CLASSES, classify
 
 COMPUTE, COMMUNICATION, COPY, UNEXPLAINED = 0, 1, 2, 3
-"""What an activity is in the partition; UNEXPLAINED is a corrupt record: neither busy nor idle for a known cause."""
+"""What an activity is in the partition; UNEXPLAINED is a corrupt record: neither busy nor idle for a
+known cause."""
 
 NO_LAUNCH = -1
 
@@ -25,9 +26,10 @@ NO_LAUNCH = -1
 class Activities:
     """Device activities, sorted by (device, start, index). All arrays are equally long.
 
-    `end_ns` is cut where the health check found a corrupt duration. `launch_row` is the core row of the launching call or
-    -1; `called_ns` its start as recorded, `launch_ns` the same but never after the activity's own start; `process` the position of the launching process in
-    `processes`, -1 where unknown; `is_before_trace` marks work launched before recording began.
+    `end_ns` is cut where the health check found a corrupt duration. `launch_row` is the core row of the
+    launching call or -1; `called_ns` its start as recorded, `launch_ns` the same but never after the
+    activity's own start; `process` the position of the launching process in `processes`, -1 where
+    unknown; `is_before_trace` marks work launched before recording began.
     """
 
     row: I32
@@ -52,11 +54,7 @@ class Activities:
 
     def take(self, mask: npt.NDArray[np.bool_] | npt.NDArray[np.intp]) -> Activities:
         """The chosen activities, in the same order."""
-        columns = {
-            name: getattr(self, name)[mask]
-            for name in self.__slots__
-            if name != "processes"
-        }
+        columns = {name: getattr(self, name)[mask] for name in self.__slots__ if name != "processes"}
         return replace(self, **columns)
 
 
@@ -69,8 +67,8 @@ def link(
 ) -> Activities:
     """Find device activities and link each with its launch.
 
-    `kinds` per span; `process_of_track` the position in `processes` of each track's host process, -1 for others;
-    `is_launch_call` spans whose name says that they launch.
+    `kinds` per span; `process_of_track` the position in `processes` of each track's host process, -1 for
+    others; `is_launch_call` spans whose name says that they launch.
     """
     spans = trace.spans
     row = np.flatnonzero(np.isin(kinds, DEVICE_KINDS)).astype(np.int32)
@@ -91,7 +89,9 @@ def link(
         call_correlation=correlation_of[call],
         call_start=spans.ts_ns[call],
         correlation=correlation,
-        owner=np.array([_pid_key(trace.tracks[t].pid) for t in range(len(trace.tracks))] or [0])[spans.track_id[row]],
+        owner=np.array([_pid_key(trace.tracks[t].pid) for t in range(len(trace.tracks))] or [0])[
+            spans.track_id[row]
+        ],
         start=start,
     )
     has_launch = launch_row >= 0
@@ -137,9 +137,13 @@ def _device_and_stream(trace: Trace, row: I32) -> tuple[I32, I64]:
     position[trace.gpu.row] = np.arange(len(trace.gpu.row))
     at = position[row]
     known = at >= 0
-    device = np.where(known, trace.gpu.device[at] if len(trace.gpu.row) else ABSENT_I32, ABSENT_I32).astype(np.int32)
+    device = np.where(known, trace.gpu.device[at] if len(trace.gpu.row) else ABSENT_I32, ABSENT_I32).astype(
+        np.int32
+    )
     stream = np.where(known, trace.gpu.stream[at] if len(trace.gpu.row) else ABSENT_I64, ABSENT_I64)
-    track_device = np.array([t.pid if isinstance(t.pid, int) and abs(t.pid) < 2**31 else -1 for t in trace.tracks] or [-1])
+    track_device = np.array(
+        [t.pid if isinstance(t.pid, int) and abs(t.pid) < 2**31 else -1 for t in trace.tracks] or [-1]
+    )
     track_stream = np.array([_stream_number(t.tid) for t in trace.tracks] or [0])
     track = trace.spans.track_id[row]
     device = np.where(device == ABSENT_I32, track_device[track], device).astype(np.int32)
@@ -167,9 +171,9 @@ def _match(
 ) -> I32:
     """The launching call of each activity, -1 where none was recorded.
 
-    In a file of one process the correlation decides. Where several processes use the same number, all rows of one
-    `owner` (the pid of the device track) go to the process whose calls precede them most often and most closely:
-    merged files keep one rank's device rows under one pid.
+    In a file of one process the correlation decides. Where several processes use the same number, all
+    rows of one `owner` (the pid of the device track) go to the process whose calls precede them most
+    often and most closely: merged files keep one rank's device rows under one pid.
     """
     result = np.full(len(correlation), NO_LAUNCH, dtype=np.int32)
     if not len(call) or not len(correlation):
@@ -208,7 +212,9 @@ def _match(
     return result
 
 
-def _classes(trace: Trace, kinds: I32, row: I32) -> tuple[I32, I32, npt.NDArray[np.int8], npt.NDArray[np.bool_]]:
+def _classes(
+    trace: Trace, kinds: I32, row: I32
+) -> tuple[I32, I32, npt.NDArray[np.int8], npt.NDArray[np.bool_]]:
     """Partition part, class, tensor core and pageability of device rows, each distinct name judged once.
 
     What the framework recorded of a collective on the kernel wins over its name, and so does an enclosing

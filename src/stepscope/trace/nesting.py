@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.model.interval import NOTHING, Intervals, gaps, intersect, join, subtract, union
+from stepscope.model.interval import NOTHING, Intervals, gaps, intersect, join, pairs, subtract, union
 from stepscope.model.trace import I32, I64, Trace
 from stepscope.trace.category import HOST_KINDS, Kind
 from stepscope.trace.host_cause import NUM_CAUSES, RANK, NameFacts
@@ -50,7 +50,8 @@ class HostRows:
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """A thread's timeline: sorted, disjoint intervals that cover the asked span, each with a cause and a thread."""
+    """A thread's timeline: sorted, disjoint intervals that cover the asked span, each with a cause and a
+    thread."""
 
     start: I64
     end: I64
@@ -62,7 +63,12 @@ class Pieces:
 
 
 def rows_of_track(
-    trace: Trace, track: int, kinds: I32, facts: NameFacts, is_copy_wait: npt.NDArray[np.bool_], is_good: npt.NDArray[np.bool_]
+    trace: Trace,
+    track: int,
+    kinds: I32,
+    facts: NameFacts,
+    is_copy_wait: npt.NDArray[np.bool_],
+    is_good: npt.NDArray[np.bool_],
 ) -> HostRows:
     """Host rows of one track. `is_copy_wait` marks calls that block although their name does not say so."""
     spans = trace.spans
@@ -108,7 +114,9 @@ def leaf_time(rows: HostRows, chosen: npt.NDArray[np.bool_]) -> Intervals:
         own = Intervals(start[i : i + 1], end[i : i + 1])
         if end[i] <= start[i]:
             continue
-        left.append(subtract(own, union(start[i + 1 : j], end[i + 1 : j], is_sorted=True)) if j > i + 1 else own)
+        left.append(
+            subtract(own, union(start[i + 1 : j], end[i + 1 : j], is_sorted=True)) if j > i + 1 else own
+        )
     return join(*left) if left else NOTHING
 
 
@@ -120,7 +128,9 @@ def busy_and_weak(rows: HostRows) -> tuple[Intervals, Intervals]:
     return subtract(open_, weak), weak
 
 
-def cause_pieces(rows: HostRows, everywhere: dict[int, Intervals], start_ns: int, end_ns: int) -> tuple[I64, I64, I32]:
+def cause_pieces(
+    rows: HostRows, everywhere: dict[int, Intervals], start_ns: int, end_ns: int
+) -> tuple[I64, I64, I32]:
     """The thread's cause at every instant of [start_ns, end_ns): arrays (start, end, cause), sorted.
 
     `everywhere` holds rows that count as open on every thread (the profiler's own), by cause.
@@ -140,7 +150,11 @@ def cause_pieces(rows: HostRows, everywhere: dict[int, Intervals], start_ns: int
         found.append((rest, PYTHON if rows.is_recorded else UNKNOWN))
     start = np.concatenate([s.start for s, _ in found]) if found else np.empty(0, np.int64)
     end = np.concatenate([s.end for s, _ in found]) if found else np.empty(0, np.int64)
-    cause_of = np.concatenate([np.full(len(s), c, dtype=np.int32) for s, c in found]) if found else np.empty(0, np.int32)
+    cause_of = (
+        np.concatenate([np.full(len(s), c, dtype=np.int32) for s, c in found])
+        if found
+        else np.empty(0, np.int32)
+    )
     order = np.argsort(start, kind="stable")
     return start[order], end[order], cause_of[order]
 
@@ -148,8 +162,8 @@ def cause_pieces(rows: HostRows, everywhere: dict[int, Intervals], start_ns: int
 class HostTimeline:
     """Timelines of one process: for a launching thread, who was responsible at each instant and for what.
 
-    `threads` are track ids in order of appearance; `main` and `autograd` (by launches, most first) may answer for a
-    thread that waits or is empty. Results are computed once per thread.
+    `threads` are track ids in order of appearance; `main` and `autograd` (by launches, most first) may
+    answer for a thread that waits or is empty. Results are computed once per thread.
     """
 
     def __init__(
@@ -185,7 +199,9 @@ class HostTimeline:
 
     def responsible(self, thread: int) -> dict[int, Intervals]:
         """Who answers for `thread` at each instant: disjoint sets that cover the span."""
-        candidates = [t for t in (self.main, *self.autograd) if t is not None and t != thread and t in self.rows]
+        candidates = [
+            t for t in (self.main, *self.autograd) if t is not None and t != thread and t in self.rows
+        ]
         rest = gaps(NOTHING, self.start_ns, self.end_ns)
         share: dict[int, list[Intervals]] = {}
         for level in (0, 1):
@@ -225,7 +241,5 @@ class HostTimeline:
 
 def intersect_labelled(when: Intervals, start: I64, end: I64, label: I32) -> tuple[I64, I64, I32]:
     """Labelled pieces cut to a set."""
-    from stepscope.model.interval import pairs
-
     _, at, low, high = pairs(when.start, when.end, start, end)
     return low, high, label[at]

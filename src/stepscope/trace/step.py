@@ -14,11 +14,11 @@ from stepscope.trace.host_cause import STEP, NameFacts
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """Steps in order of their start. `end_ns` is the end of the host tile, `own_end_ns` of the annotation itself.
+    """Steps in order of start; `end_ns` ends the host tile, `own_end_ns` the annotation itself.
 
-    A tile reaches to the next step's start where that step's number follows; otherwise (last step, or steps that
-    were not recorded in between) it ends with its annotation. `thread` is the track that carries them, `None`
-    without steps.
+    A tile reaches to the next step's start where that step's number follows; otherwise (last step, or
+    steps that were not recorded in between) it ends with its annotation. `thread` is the track that
+    carries them, `None` without steps.
     """
 
     number: I64
@@ -33,11 +33,17 @@ class Steps:
         return len(self.number)
 
 
-def find_steps(trace: Trace, kinds: I32, facts: NameFacts, tracks: npt.NDArray[np.intp], is_good: npt.NDArray[np.bool_]) -> Steps:
-    """Steps on the given tracks. Of several tracks that carry steps, the one with most; of several rows with one
-    number there, the longest."""
+def find_steps(
+    trace: Trace, kinds: I32, facts: NameFacts, tracks: npt.NDArray[np.intp], is_good: npt.NDArray[np.bool_]
+) -> Steps:
+    """Steps on the given tracks: the track with most of them; of rows with one number, the longest."""
     spans = trace.spans
-    mask = (kinds == Kind.ANNOTATION) & facts.is_step[kinds, spans.name_id] & is_good & np.isin(spans.track_id, tracks)
+    mask = (
+        (kinds == Kind.ANNOTATION)
+        & facts.is_step[kinds, spans.name_id]
+        & is_good
+        & np.isin(spans.track_id, tracks)
+    )
     row = np.flatnonzero(mask)
     empty = np.empty(0, dtype=np.int64)
     if len(row) == 0:

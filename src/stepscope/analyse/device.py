@@ -1,0 +1,287 @@
+"""One device of one process: windows, accounting rows, and what rules need beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from stepscope.analyse import collective, host
+from stepscope.analyse.account import Parts, WindowSums, idle_struct, parts_of, window_sums, without_causes
+from stepscope.analyse.culprit import activity_culprits, culprits
+from stepscope.analyse.idle import IdlePieces, idle_pieces
+from stepscope.analyse.use import UsedSteps
+from stepscope.analyse.variation import periodic_excess_ns, variation
+from stepscope.analyse.window import Windows, host_windows, windows
+from stepscope.model import report
+from stepscope.model.analysis import Culprit, DeviceAnalysis
+from stepscope.model.hardware import hardware_of
+from stepscope.model.interval import Intervals, intersect, overlap_ns, union
+from stepscope.model.trace import I32, Trace
+from stepscope.trace import health
+from stepscope.trace.category import Kind
+from stepscope.trace.host_cause import NameFacts
+from stepscope.trace.link import COMMUNICATION, COPY, Activities
+from stepscope.trace.step import owner_of
+from stepscope.trace.thread import Threads
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One host process as the analysis of its devices sees it.
+
+    `is_blocking_copy` is per activity, of its launch.
+    `idle_effect` is the worst that health issues of the whole process do to idle causes.
+    """
+
+    trace: Trace
+    kinds: I32
+    facts: NameFacts
+    threads: Threads
+    activities: Activities
+    launch_thread: I32
+    is_blocking_copy: npt.NDArray[np.bool_]
+    is_launch_call: npt.NDArray[np.bool_]
+    used: UsedSteps
+    rank: int | None
+    world_size: int | None
+    idle_effect: report.Effect
+    numbers: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """One accounting row's windows and which of them it sums."""
+
+    name: report.Scope
+    windows: Windows
+    chosen: npt.NDArray[np.bool_]
+
+    @property
+    def inside(self) -> Intervals:
+        return union(self.windows.start_ns[self.chosen], self.windows.end_ns[self.chosen])
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceResult:
+    """Accounting rows (the first decides), the analysis, and the report's collectives."""
+
+    rows: tuple[report.Accounting, ...]
+    analysis: DeviceAnalysis
+    collectives: tuple[report.Collective, ...] = ()
+
+
+def analyse_device(p: Process, device: int) -> DeviceResult:
+    """Everything about one device."""
+    mine = p.activities.device == device
+    activities = p.activities.take(mine)
+    owner = owner_of(p.used.steps, activities.called_ns, activities.launch_row >= 0)
+    parts = parts_of(activities)
+    first, last = int(activities.start_ns.min()), int(activities.end_ns.max())
+    scopes = []
+    if not p.used.is_empty:
+        scopes.append(_Scope("steps", windows(p.used.steps, activities, owner), p.used.in_scope))
+    scopes.append(_Scope("trace", Windows("device", np.array([first]), np.array([last])), np.ones(1, bool)))
+
+    timeline = p.threads.timeline
+    # A gap reaches back to the first event: what was launched while the device stood still was not queued.
+    low = min(int(s.windows.start_ns.min()) for s in scopes)
+    high = max(int(s.windows.end_ns.max()) for s in scopes)
+    if timeline is not None:
+        low = min(low, timeline.start_ns)
+    idle = idle_pieces(
+        activities,
+        timeline,
+        p.launch_thread[mine],
+        p.is_blocking_copy[mine],
+        p.used.steps,
+        owner,
+        low,
+        high,
+    )
+    info = report.Device(index=device, name=device_name(p.trace, device))
+    rows, all_sums = [], []
+    for scope in scopes:
+        launches = health.unlaunched_effect(health.unlaunched_share(activities, scope.inside))
+        status = _status(launches, p.idle_effect)
+        sums = window_sums(scope.windows.start_ns, scope.windows.end_ns, parts, idle)
+        all_sums.append(sums)
+        rows.append(_row(p, scope, without_causes(sums) if status == "withheld" else sums, info, status))
+
+    inside, status = scopes[0].inside, rows[0].status
+    found = collective.collectives_of(p.trace, activities, p.world_size)
+    hardware = hardware_of(info.name)
+    link = hardware.link_bytes_per_second if hardware is not None else None
+    blame = {} if status == "withheld" else culprits(p.trace, idle, p.threads.rows, inside)
+    analysis = DeviceAnalysis(
+        accounting=rows[0],
+        culprits={**blame, **_exposed_culprits(p.trace, activities, parts, inside)},
+        by_step=_by_step(p, scopes[0], without_causes(all_sums[0]) if status == "withheld" else all_sums[0]),
+        numbers=_numbers(p, activities, all_sums[0].summed(scopes[0].chosen), idle, inside, rows[0])
+        | collective.plausibility(found, overlap_ns(*found.span, parts.communication_exposed), link),
+    )
+    return DeviceResult(tuple(rows), analysis, collective.rows(found, p.rank, link))
+
+
+def analyse_cpu(p: Process, *, is_device_unseen: bool) -> DeviceResult:
+    """The row of a run without device work; withheld where a device worked unseen."""
+    info = report.Device(kind="cpu")
+    timeline = p.threads.timeline
+    if timeline is None:
+        nothing = report.Accounting(
+            rank=p.rank,
+            device=info,
+            scope="trace",
+            window="host",
+            num_steps=0,
+            total_ns=0,
+            compute_ns=0,
+            communication_exposed_ns=0,
+            copy_exposed_ns=0,
+            idle_ns=0,
+            idle=report.Idle(),
+            status="withheld",
+        )
+        return DeviceResult((nothing,), DeviceAnalysis(accounting=nothing))
+    account = host.cpu_account(p.trace, p.threads, timeline, p.facts, p.used.steps)
+    scopes = [] if p.used.is_empty else [_Scope("steps", host_windows(p.used.steps), p.used.in_scope)]
+    whole = Windows("host", np.array([timeline.start_ns]), np.array([timeline.end_ns]))
+    scopes.append(_Scope("trace", whole, np.ones(1, bool)))
+    sums = [window_sums(s.windows.start_ns, s.windows.end_ns, account.parts, account.idle) for s in scopes]
+    status: report.RowStatus = "withheld" if is_device_unseen else _status("none", p.idle_effect)
+    rows = tuple(_row(p, scope, each, info, status) for scope, each in zip(scopes, sums, strict=True))
+    analysis = DeviceAnalysis(
+        accounting=rows[0],
+        culprits=culprits(p.trace, account.idle, p.threads.rows, scopes[0].inside),
+        by_step=_by_step(p, scopes[0], sums[0]),
+        numbers=_step_numbers(p, rows[0]),
+    )
+    return DeviceResult(rows, analysis)
+
+
+def device_name(trace: Trace, device: int) -> str | None:
+    """What the driver calls the device, `None` where the trace does not say."""
+    properties = trace.metadata.get("deviceProperties")
+    for entry in properties if isinstance(properties, list) else ():
+        if isinstance(entry, Mapping) and entry.get("id") == device:
+            name = entry.get("name")
+            return name if isinstance(name, str) and name else None
+    return None
+
+
+def _status(*effects: report.Effect) -> report.RowStatus:
+    """Whether idle causes can be believed, given everything that touches them."""
+    return "withheld" if "withheld" in effects else "degraded" if "degraded" in effects else "ok"
+
+
+def _row(
+    p: Process, scope: _Scope, sums: WindowSums, info: report.Device, status: report.RowStatus
+) -> report.Accounting:
+    named = sums.summed(scope.chosen)
+    is_steps = scope.name == "steps"
+    if is_steps:
+        used = p.used.steps
+        when = union(used.start_ns[scope.chosen], used.end_ns[scope.chosen])
+    elif p.threads.timeline is not None:
+        when = union(np.array([p.threads.timeline.start_ns]), np.array([p.threads.timeline.end_ns]))
+    else:
+        when = scope.inside
+    communication = named["communication_ns"]
+    return report.Accounting(
+        rank=p.rank,
+        device=info,
+        scope=scope.name,
+        window=scope.windows.kind,
+        num_steps=int(scope.chosen.sum()) if is_steps else 0,
+        total_ns=named["total_ns"],
+        compute_ns=named["compute_ns"],
+        communication_exposed_ns=named["communication_exposed_ns"],
+        copy_exposed_ns=named["copy_exposed_ns"],
+        idle_ns=named["idle_ns"],
+        idle=idle_struct(named),
+        communication=report.Communication(
+            total_ns=communication, hidden_ns=communication - named["communication_exposed_ns"]
+        )
+        if communication
+        else None,
+        host=host.shares(p.threads, p.is_launch_call, when),
+        variation=variation(*p.used.durations()) if is_steps else None,
+        status=status,
+    )
+
+
+def _by_step(p: Process, scope: _Scope, sums: WindowSums) -> dict[int, Mapping[str, int]]:
+    if scope.name != "steps":
+        return {}
+    return {int(p.used.steps.number[i]): sums.by_window(int(i)) for i in np.flatnonzero(p.used.counted)}
+
+
+def _exposed_culprits(
+    trace: Trace, activities: Activities, parts: Parts, inside: Intervals
+) -> dict[str, tuple[Culprit, ...]]:
+    """Collectives and copies by the time that nothing hides."""
+    found = {}
+    for name, when, part in (
+        ("communication_exposed", parts.communication_exposed, COMMUNICATION),
+        ("copy_exposed", parts.copy_exposed, COPY),
+    ):
+        which = activities.part == part
+        named = activity_culprits(
+            trace,
+            activities.row[which],
+            activities.start_ns[which],
+            activities.end_ns[which],
+            intersect(when, inside),
+        )
+        if named:
+            found[name] = named
+    return found
+
+
+def _numbers(
+    p: Process,
+    activities: Activities,
+    named: Mapping[str, int],
+    idle: IdlePieces,
+    inside: Intervals,
+    row: report.Accounting,
+) -> dict[str, float]:
+    """Further numbers for rules (see `DeviceAnalysis.numbers`); what cannot be said is absent."""
+    numbers = {**p.numbers, **_step_numbers(p, row)}
+    numbers["unlaunched_device_share"] = health.unlaunched_share(activities, inside)
+    if named["idle_ns"]:
+        _, at, length = idle.within(inside.start, inside.end)
+        late = int(length[idle.is_host_late[at]].sum()) / named["idle_ns"]
+        numbers["host_late_idle_share"] = late
+        numbers["queued_or_unlaunched_idle_share"] = 1.0 - late
+    if p.used.launches_per_step is not None:
+        numbers["launches_per_step"] = p.used.launches_per_step
+    duration = activities.end_ns - activities.start_ns
+    is_compute = (p.kinds[activities.row] == Kind.KERNEL) & (activities.part != COMMUNICATION)
+    if is_compute.any():
+        numbers["kernel_median_ns"] = float(np.median(duration[is_compute]))
+    is_copy = activities.part == COPY
+    copy_ns = int(duration[is_copy].sum())
+    if copy_ns:
+        numbers["pageable_copy_share"] = float(duration[is_copy & activities.is_pageable].sum() / copy_ns)
+    return numbers
+
+
+def _step_numbers(p: Process, row: report.Accounting) -> dict[str, float]:
+    """Numbers about the series of steps; empty without a row over steps."""
+    if row.scope != "steps":
+        return {}
+    numbers: dict[str, float] = {}
+    number, duration, is_counted = p.used.durations()
+    if is_counted.sum() > 1:
+        numbers["periodic_stall_share"] = periodic_excess_ns(number, duration, is_counted) / int(
+            duration.sum()
+        )
+    if row.variation is not None and row.variation.period_steps is not None:
+        numbers["periodic_stall_steps"] = float(row.variation.period_steps)
+    return numbers
+
+
+__all__ = ["DeviceResult", "Process", "analyse_cpu", "analyse_device", "device_name"]
