@@ -615,7 +615,10 @@ class Reference:
                 union(r for r in self.rows if r.thread in beside and r.cause == "copy_wait"),
                 whole,
             ),
-            "launch_share": (union(r for r in self.rows if r.thread in beside and r.is_launch), whole),
+            "launch_share": (
+                union(r for r in self.rows if r.thread in beside and r.is_launch and r.cause != "copy_wait"),
+                whole,
+            ),
         }
 
     # ·· without device events ··
