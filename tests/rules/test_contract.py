@@ -110,6 +110,7 @@ def texts(rule: Rule) -> Iterator[Text]:
     yield from (rule.title, rule.explanation, rule.needs.text, *rule.checks)
     yield from (remedy.text for remedy in rule.remedies)
     yield from (reading.title for reading in rule.readings)
+    yield from rule.references.values()
     if rule.question is not None:
         yield rule.question.capture.text
 

@@ -186,7 +186,7 @@ def _finding(
             of=claim.of,
             overlaps_with=tuple(ids[other] for other in claim.overlaps_with),
         ),
-        evidence=found.evidence,
+        evidence=tuple(_referenced(evidence, rule, lang) for evidence in found.evidence),
         unknown=tuple(word.unmeasured(clause, lang) for clause in _unknown(found, row.facts)),
         ruled_out=tuple(
             report.RuledOut(rule=clear.rule.id, because=word.because(clear, lang))
@@ -197,6 +197,14 @@ def _finding(
         remedies=() if explained_by else tuple(_remedy(r, row, share, lang) for r in found.remedies),
         explained_by=explained_by,
     )
+
+
+def _referenced(evidence: report.Evidence, rule: rules.Rule, lang: Lang) -> report.Evidence:
+    """The evidence with where its threshold comes from."""
+    if evidence.threshold is None:
+        return evidence
+    named = {feature.name: text for feature, text in rule.references.items()}
+    return msgspec.structs.replace(evidence, reference=named[evidence.feature].in_(lang))
 
 
 def _severity(share: float | None) -> report.Severity:

@@ -55,15 +55,16 @@ def _answer(
         (f for f in findings if f.explained_by is None and f.cost and f.cost.share >= LEAST_SHARE), None
     )
     withheld = [row for row in seen if row.device.accounting.status == "withheld"]
-    for row in withheld:
+    # Of unrecorded work its rule says more than that causes are withheld.
+    is_told = worst is not None and catalog[worst.rule].verdict == "undecided"
+    for row in () if is_told else withheld:
         account = row.device.accounting
         idle = account.idle_ns / account.total_ns if account.total_ns else 0.0
         if idle >= LEAST_SHARE and (worst is None or worst.cost is None or idle > worst.cost.share):
             spent = word.span_of(account, account.idle_ns, row.rank.rank)
             return "undecided", Text(
-                en=f": the device is idle for {spent.en}, and why is withheld: too much of its work has no "
-                "recorded launch",
-                zh=f"：设备空闲{spent.zh}，原因暂不给出：过多任务没有下发记录",
+                en=f": the device is idle for {spent.en}, and why is withheld: the data cannot tell",
+                zh=f"：设备空闲{spent.zh}，原因不予给出：数据不足以判断",
             )
     if worst is not None and worst.cost is not None:
         return catalog[worst.rule].verdict, _of_finding(worst, about[worst.id])

@@ -130,7 +130,7 @@ class Rule:
     shows: tuple[Feature, ...] = ()
     checks: tuple[Text, ...] = ()
     remedies: tuple[Remedy, ...] = ()
-    references: Mapping[Feature, str]
+    references: Mapping[Feature, Text]
     needs: Capture
     explains: tuple[str, ...] = ()
 
@@ -139,7 +139,7 @@ class Rule:
             raise ValueError(f"rule id {self.id!r}: lower-case words joined by hyphens are wanted")
         if not self.when:
             raise ValueError(f"rule {self.id}: `when` is empty")
-        bare = sorted({c.feature.name for c in self.clauses() if not self.references.get(c.feature)})
+        bare = sorted({c.feature.name for c in self.clauses() if c.feature not in self.references})
         if bare:
             raise ValueError(f"rule {self.id}: no reference for the threshold of {', '.join(bare)}")
 
@@ -158,7 +158,10 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The rule fired. `cost_share` is the rule's cost in these facts, `None` where it costs nothing."""
+    """The rule fired. `cost_share` is the rule's cost in these facts, `None` where it costs nothing.
+
+    The evidence is without the references of its thresholds: they are the rule's, in two languages.
+    """
 
     rule: Rule
     title: Text
@@ -219,7 +222,7 @@ def judge(rule: Rule, facts: Facts) -> Finding | Clear | Undecided:
         confidence=_confidence(rule, facts, agreeing, unchecked),
         cost_share=facts.get(rule.cost) if rule.cost is not None else None,
         evidence=(
-            *(_evidence(rule, facts, c) for c in (*rule.when, *agreeing)),
+            *(_evidence(facts, c) for c in (*rule.when, *agreeing)),
             *(_shown(facts, f) for f in shown),
         ),
         unknown=(*unchecked, *unmeasured),
@@ -238,7 +241,7 @@ def _confidence(
     return "high" if len(layers) >= 2 and not unchecked else "medium"
 
 
-def _evidence(rule: Rule, facts: Facts, clause: Clause) -> report.Evidence:
+def _evidence(facts: Facts, clause: Clause) -> report.Evidence:
     return report.Evidence(
         from_=clause.feature.origin,
         feature=clause.feature.name,
@@ -246,7 +249,6 @@ def _evidence(rule: Rule, facts: Facts, clause: Clause) -> report.Evidence:
         unit=clause.feature.unit,
         op=clause.op,
         threshold=clause.threshold,
-        reference=rule.references[clause.feature],
         overridden=True if clause.overridden else None,
         where=facts.where.get(clause.feature),
     )

@@ -51,7 +51,7 @@ def render_explain(rule: Rule, console: Console, lang: Lang = "en") -> None:
                     page.verbatim(f"{mark} {line}", indent=6)
     page.line(word("references", lang), "bold", indent=2)
     for feature, reference in rule.references.items():
-        page.line(f"{feature.name}{colon(lang)}{reference}", indent=4)
+        page.line(f"{feature.name}{colon(lang)}{reference.in_(lang)}", indent=4)
 
 
 def facts(rule: Rule, lang: Lang) -> list[tuple[str, str]]:

@@ -45,7 +45,7 @@ def _rule(rule: Rule) -> list[str]:
     for remedy in rule.remedies:
         lines += _remedy(remedy)
     lines += ["", f"{word('references', 'en')}:", ""]
-    lines += [f"* `{feature.name}`: {reference}" for feature, reference in rule.references.items()]
+    lines += [f"* `{feature.name}`: {reference.en}" for feature, reference in rule.references.items()]
     return [*lines, ""]
 
 

@@ -59,10 +59,17 @@ RULE = Rule(
         ),
     ),
     references={
-        idle_allocator_share: "Understanding Stragglers in Large Model Training Using What-if Analysis (OSDI "
-        "2025) finds allocator calls inside steps to be a cause of slow ranks; 5 % of a step is where a "
-        "finding becomes a warning here",
-        memory_used_share: "trace tools speak of memory pressure at 90 %",
+        idle_allocator_share: Text(
+            en="Understanding Stragglers in Large Model Training Using What-if Analysis (OSDI 2025) finds "
+            "allocator calls inside steps to be a cause of slow ranks; 5 % of a step is where a finding "
+            "becomes a warning here",
+            zh="Understanding Stragglers in Large Model Training Using What-if Analysis（OSDI "
+            "2025）发现步内分配显存会拖慢 rank；一步的 5 % 是本工具由提示升为警告的界线",
+        ),
+        memory_used_share: Text(
+            en="trace tools speak of memory pressure at 90 %",
+            zh="trace 工具以 90 % 为显存紧张的界线",
+        ),
     },
     needs=FEW_STEPS,
     explains=("periodic-stall",),

@@ -46,11 +46,22 @@ RULE = Rule(
         ),
     ),
     references={
-        busy_share: "the rest is under the 10 % at which waiting for input or communication is a finding",
-        exposed_communication_share: "published trace tools mention exposed communication from 5 % of a step",
-        copy_exposed_share: "5 % of a step is where exposed copies are a finding",
-        sm_active_mean: "NVIDIA's DCGM guide: 0.8 or more is needed, though not sufficient, for "
-        "effective use",
+        busy_share: Text(
+            en="the rest is under the 10 % at which waiting for input or communication is a finding",
+            zh="其余部分低于等待输入或通信成为结论的 10 %",
+        ),
+        exposed_communication_share: Text(
+            en="published trace tools mention exposed communication from 5 % of a step",
+            zh="公开的 trace 工具从一步的 5 % 起提及未被掩盖的通信",
+        ),
+        copy_exposed_share: Text(
+            en="5 % of a step is where exposed copies are a finding",
+            zh="一步的 5 % 是未被掩盖的拷贝成为结论的界线",
+        ),
+        sm_active_mean: Text(
+            en="NVIDIA's DCGM guide: 0.8 or more is needed, though not sufficient, for effective use",
+            zh="NVIDIA DCGM 指南：有效利用至少需要 0.8，但并不充分",
+        ),
     },
     needs=FEW_STEPS,
 )

@@ -118,12 +118,23 @@ RULE = Rule(
         ),
     ),
     references={
-        exposed_communication_share: "published trace tools warn at 5–10 % of a step; data exchange is 7 % "
-        "of the issues of An Empirical Study on Low GPU Utilization (ICSE 2024)",
-        bus_bandwidth_link_share: "nccl-tests defines bus bandwidth so that it can be held against the "
-        "link's peak; healthy large messages reach most of it, and a tenth is out of reach of any overlap "
-        "fault",
-        nvlink_link_share: "the same tenth, seen by the device's own counters",
+        exposed_communication_share: Text(
+            en="published trace tools warn at 5–10 % of a step; data exchange is 7 % of the issues of An "
+            "Empirical Study on Low GPU Utilization (ICSE 2024)",
+            zh="公开的 trace 工具在占一步的 5–10 % 时告警；数据交换占 An Empirical Study on Low GPU "
+            "Utilization（ICSE 2024）所列问题的 7 %",
+        ),
+        bus_bandwidth_link_share: Text(
+            en="nccl-tests defines bus bandwidth so that it can be held against the link's peak; large "
+            "messages reach most of it, and below a tenth the time was not spent on transferring over that "
+            "link",
+            zh="nccl-tests 定义的总线带宽可直接与链路峰值比较；大消息应达到其大部分，"
+            "低于十分之一说明时间并未用在该链路的传输上",
+        ),
+        nvlink_link_share: Text(
+            en="the same tenth, seen by the device's own counters",
+            zh="同样的十分之一，由设备自身计数器给出",
+        ),
     },
     needs=ALL_RANKS,
 )

@@ -68,11 +68,21 @@ RULE = Rule(
         ),
     ),
     references={
-        copy_stall_share: "data transfer between host and device is 28 % of the issues of An Empirical Study "
-        "on Low GPU Utilization (ICSE 2024); 5 % of a step is where a finding becomes a warning here",
-        pageable_copy_share: "PyTorch's performance tuning guide: only pinned memory copies asynchronously; "
-        "5 % leaves room for stray scalars",
-        pcie_receive_link_share: "a third of the link in bursts is what batch copies show on PCIe counters",
+        copy_stall_share: Text(
+            en="data transfer between host and device is 28 % of the issues of An Empirical Study on Low "
+            "GPU Utilization (ICSE 2024); 5 % of a step is where a finding becomes a warning here",
+            zh="主机与设备间的数据传输占 An Empirical Study on Low GPU Utilization（ICSE "
+            "2024）所列问题的 28 %；一步的 5 % 是本工具由提示升为警告的界线",
+        ),
+        pageable_copy_share: Text(
+            en="PyTorch's performance tuning guide: only pinned memory copies asynchronously; 5 % leaves "
+            "room for stray scalars",
+            zh="PyTorch 性能调优指南：只有锁页内存才能异步拷贝；5 % 为零星标量留有余地",
+        ),
+        pcie_receive_link_share: Text(
+            en="a third of the link on average is more than batches need that hide behind computing",
+            zh="平均达到链路的三分之一，已超出能被计算掩盖的批次所需",
+        ),
     },
     needs=FEW_STEPS,
 )

@@ -8,6 +8,7 @@ the call.
 from stepscope.analyse.features import host_sync_share, idle_host_sync_share, sm_active_mean
 from stepscope.model.text import Text
 from stepscope.rules.capture import FEW_STEPS
+from stepscope.rules.reference import LOW_SM_ACTIVE
 from stepscope.rules.rule import Layer, Patch, Remedy, Rule, Subject
 
 NO_ITEM = Patch(
@@ -55,10 +56,13 @@ RULE = Rule(
         ),
     ),
     references={
-        idle_host_sync_share: "PyTorch's performance tuning guide names avoidable synchronisation first; 5 % "
-        "of a step is where a finding becomes a warning here",
-        sm_active_mean: "SageMaker Debugger's batch-size and bottleneck rules take 70 % as the line of "
-        "low use",
+        idle_host_sync_share: Text(
+            en="PyTorch's performance tuning guide names avoidable synchronisation among the first "
+            "things to remove; 5 % of a step is where a finding becomes a warning here",
+            zh="PyTorch 性能调优指南把不必要的同步列为应先消除的问题；一步的 5 % "
+            "是本工具由提示升为警告的界线",
+        ),
+        sm_active_mean: LOW_SM_ACTIVE,
     },
     needs=FEW_STEPS,
 )

@@ -7,6 +7,7 @@ casts, small copies. The device has nothing to run until the first launch of the
 from stepscope.analyse.features import host_cpu_busy, idle_preprocess_share, sm_active_mean
 from stepscope.model.text import Text
 from stepscope.rules.capture import FEW_STEPS
+from stepscope.rules.reference import LOW_SM_ACTIVE
 from stepscope.rules.rule import Layer, Patch, Remedy, Rule, Subject
 
 IN_WORKERS = Patch(
@@ -62,12 +63,18 @@ RULE = Rule(
         ),
     ),
     references={
-        idle_preprocess_share: "taken like waiting for input, of which it is a part: TraceML warns at 10 % "
-        "of a step; one in 25 of the issues of An Empirical Study on Low GPU Utilization (ICSE 2024) is this",
-        sm_active_mean: "SageMaker Debugger's batch-size and bottleneck rules take 70 % as the line of "
-        "low use",
-        host_cpu_busy: "SageMaker Debugger calls processors above 90 % a bottleneck; half of that is busy "
-        "enough to agree with host work",
+        idle_preprocess_share: Text(
+            en="taken like waiting for input, of which it is a part: TraceML warns at 10 % of a step; "
+            "one in 25 of the issues of An Empirical Study on Low GPU Utilization (ICSE 2024) is this",
+            zh="视同等待输入：TraceML 在占一步的 10 % 时告警；An Empirical Study on Low GPU "
+            "Utilization（ICSE 2024）中每 25 个问题有一个属于此类",
+        ),
+        sm_active_mean: LOW_SM_ACTIVE,
+        host_cpu_busy: Text(
+            en="SageMaker Debugger calls processors above 90 % a bottleneck; half of the cores busy is "
+            "enough to agree with host work",
+            zh="SageMaker Debugger 将超过 90 % 视为瓶颈；一半的核在忙即可佐证主机在工作",
+        ),
     },
     needs=FEW_STEPS,
 )

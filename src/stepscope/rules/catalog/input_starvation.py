@@ -14,6 +14,7 @@ from stepscope.analyse.features import (
 )
 from stepscope.model.text import Text
 from stepscope.rules.capture import FEW_STEPS
+from stepscope.rules.reference import BUSY_CORES, LOW_SM_ACTIVE
 from stepscope.rules.rule import Layer, Patch, Remedy, Rule, Subject
 
 LOADER_WORKERS = Patch(
@@ -77,13 +78,20 @@ RULE = Rule(
         ),
     ),
     references={
-        idle_input_share: "TraceML warns where waiting for input takes 10 % of a step and calls 20 % "
-        "critical; cleared at the 5 % where trace tools stop mentioning it",
-        sm_active_mean: "SageMaker Debugger's batch-size and bottleneck rules take 70 % as the line of "
-        "low use",
-        host_cpu_busy: "SageMaker Debugger calls processors above 90 % a bottleneck",
-        pcie_receive_link_share: "half a link: above it the transfer itself may be the limit (Analyzing and "
-        "Mitigating Data Stalls in DNN Training, VLDB 2021, separates fetch, preparation and copy)",
+        idle_input_share: Text(
+            en="TraceML warns where waiting for input takes 10 % of a step and calls 20 % critical; "
+            "cleared at the 5 % where trace tools stop mentioning it",
+            zh="TraceML 在等待输入占一步的 10 % 时告警，20 % 时为严重；低于 trace 工具不再提及的 5 % "
+            "视为消除",
+        ),
+        sm_active_mean: LOW_SM_ACTIVE,
+        host_cpu_busy: BUSY_CORES,
+        pcie_receive_link_share: Text(
+            en="half a link: above it the transfer itself may be the limit (Analyzing and Mitigating "
+            "Data Stalls in DNN Training, VLDB 2021, separates fetch, preparation and copy)",
+            zh="链路的一半：超过后传输本身可能就是瓶颈（Analyzing and Mitigating Data Stalls in DNN "
+            "Training，VLDB 2021，区分了读取、预处理与拷贝）",
+        ),
     },
     needs=FEW_STEPS,
     explains=("periodic-stall",),

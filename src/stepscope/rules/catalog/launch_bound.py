@@ -14,6 +14,7 @@ from stepscope.analyse.features import (
 )
 from stepscope.model.text import Text
 from stepscope.rules.capture import FEW_STEPS
+from stepscope.rules.reference import LOW_SM_ACTIVE
 from stepscope.rules.rule import Layer, Patch, Remedy, Rule, Subject
 
 COMPILE = Patch(
@@ -82,10 +83,15 @@ RULE = Rule(
         ),
     ),
     references={
-        idle_launch_share: "published trace tools mention launch overhead at 3 % and warn at 15 % of a step",
-        idle_compile_share: "5 % of a step in compilers: the window is a warm-up and not the steady state",
-        sm_active_mean: "SageMaker Debugger's batch-size and bottleneck rules take 70 % as the line of "
-        "low use",
+        idle_launch_share: Text(
+            en="published trace tools mention launch overhead at 3 % and warn at 15 % of a step",
+            zh="公开的 trace 工具在下发开销占一步的 3 % 时提及，15 % 时告警",
+        ),
+        idle_compile_share: Text(
+            en="5 % of a step in compilers: the window is a warm-up and not the steady state",
+            zh="编译占到一步的 5 %：窗口处于预热而非稳定状态",
+        ),
+        sm_active_mean: LOW_SM_ACTIVE,
     },
     needs=FEW_STEPS,
 )

@@ -100,12 +100,26 @@ RULE = Rule(
         ),
     ),
     references={
-        periodic_stall_share: "5 % of the run is where a finding becomes a warning here; checkpoints alone "
-        "are 16 % of the issues of An Empirical Study on Low GPU Utilization (ICSE 2024)",
-        idle_checkpoint_share: "1 % of the window: enough to be seen in one slow step of twenty",
-        idle_gc_share: "1 % of the window; planned collection gave Understanding Stragglers in Large Model "
-        "Training Using What-if Analysis (OSDI 2025) 12.6 % on 128 ranks",
-        disk_written_share: "half of the slow steps write: the coincidence is no accident",
+        periodic_stall_share: Text(
+            en="5 % of the run is where a finding becomes a warning here; checkpoints alone are 16 % of "
+            "the issues of An Empirical Study on Low GPU Utilization (ICSE 2024)",
+            zh="全程的 5 % 是本工具由提示升为警告的界线；仅检查点就占 An Empirical Study on Low GPU "
+            "Utilization（ICSE 2024）所列问题的 16 %",
+        ),
+        idle_checkpoint_share: Text(
+            en="1 % of the window: enough to be seen in one slow step of twenty",
+            zh="窗口的 1 %：足以在二十步中的一个慢步里看到",
+        ),
+        idle_gc_share: Text(
+            en="1 % of the window; planned collection gave Understanding Stragglers in Large Model "
+            "Training Using What-if Analysis (OSDI 2025) 12.6 % on 128 ranks",
+            zh="窗口的 1 %；按计划回收在 Understanding Stragglers in Large Model Training Using What-if "
+            "Analysis（OSDI 2025）中于 128 个 rank 上带来 12.6 %",
+        ),
+        disk_written_share: Text(
+            en="half of the slow steps write: the coincidence is no accident",
+            zh="一半的慢步都在写盘：并非巧合",
+        ),
     },
     needs=MANY_STEPS,
 )

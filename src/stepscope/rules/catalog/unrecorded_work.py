@@ -90,10 +90,22 @@ RULE = Rule(
         ),
     ),
     references={
-        idle_share: "published trace tools speak of an idle device from 15 % of a step",
-        queued_or_unlaunched_idle_share: "more than half: then no host cause can hold the larger part",
-        host_copy_call_share: "a quarter of host time in copies is what would otherwise be blamed",
-        sm_active_mean: "counters that see 70 % busy where the trace sees idle time: the trace is incomplete",
+        idle_share: Text(
+            en="published trace tools speak of an idle device from 15 % of a step",
+            zh="公开的 trace 工具从一步的 15 % 起称设备空闲",
+        ),
+        queued_or_unlaunched_idle_share: Text(
+            en="more than half: then no host cause can hold the larger part",
+            zh="超过一半：此时主机原因不可能占大头",
+        ),
+        host_copy_call_share: Text(
+            en="a quarter of host time in copies is what would otherwise be blamed",
+            zh="主机四分之一的时间在拷贝中，否则会被误认为原因",
+        ),
+        sm_active_mean: Text(
+            en="counters that see 70 % busy where the trace sees idle time: the trace is incomplete",
+            zh="trace 显示空闲而计数器显示 70 % 忙碌：trace 不完整",
+        ),
     },
     needs=NODES,
     explains=("exposed-copy", "hidden-sync", "launch-bound"),
