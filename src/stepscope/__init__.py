@@ -10,6 +10,8 @@ Both are imported on first use: `import stepscope` alone costs next to nothing.
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from stepscope.version import VERSION as __version__
@@ -21,8 +23,32 @@ __all__ = ["__version__", "diagnose", "load"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("diagnose", "load"):
-        from stepscope import offline
+    if name == "load":
+        from stepscope.offline import load
 
-        return getattr(offline, name)
+        return load
+    if name == "diagnose":
+        import importlib
+
+        return importlib.import_module("stepscope.diagnose")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+# The folder `diagnose/` and the function `stepscope.diagnose()` have one name, and an imported folder goes
+# into the function's place: so the folder can be called (docs/decisions/0003-diagnose-is-both.md).
+class _Callable(ModuleType):
+    def __call__(self, paths: Any, **options: Any) -> Any:
+        """The report of one or more traces: `stepscope.offline.diagnose`."""
+        from stepscope.offline import diagnose
+
+        return diagnose(paths, **options)
+
+
+class _Package(ModuleType):
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "diagnose" and type(value) is ModuleType:
+            value.__class__ = _Callable
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

@@ -9,10 +9,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
+
+from stepscope.views.json import schema
 
 
 @dataclass(frozen=True)
@@ -26,7 +30,15 @@ class Done:
 
     @property
     def report(self) -> dict[str, Any]:
-        return json.loads(self.out)
+        """The report that was printed, checked against the schema that others read it by."""
+        report: dict[str, Any] = json.loads(self.out)
+        _validator().validate(report)
+        return report
+
+
+@cache
+def _validator() -> Draft202012Validator:
+    return Draft202012Validator(schema())
 
 
 Run = Callable[..., Done]

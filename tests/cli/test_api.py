@@ -1,0 +1,92 @@
+"""The Python API: two functions, imported on first use."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import stepscope
+from stepscope.model.error import InputError, StepscopeError, UsageError
+
+
+def test_importing_the_package_imports_nothing_else() -> None:
+    script = "import sys, stepscope; sys.exit('numpy' in sys.modules or 'click' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="nothing_here"):
+        _ = stepscope.nothing_here  # type: ignore[attr-defined]
+
+
+def test_load_gives_columns(sample: Path) -> None:
+    trace = stepscope.load(sample)
+    assert trace.num_events == 3836
+    names = np.array(trace.names)[trace.spans.name_id]
+    # six on the host, and again six on the device's track
+    assert sum(name.startswith("ProfilerStep#") for name in names) == 12
+
+
+def test_load_takes_secrets_out(sample: Path, tmp_path: Path) -> None:
+    import gzip
+
+    secret = "hf" + "_" + "AbCdEfGhIjKlMnOpQrStUvWxYz01234567"
+    text = gzip.decompress(sample.read_bytes()).replace(b"aten::stack", b"aten::stack " + secret.encode(), 1)
+    (tmp_path / "x.json").write_bytes(
+        text.replace(b'"record_shapes"', b'"note": "' + secret.encode() + b'", "record_shapes"', 1)
+    )
+    trace = stepscope.load(tmp_path / "x.json")
+    assert secret not in repr(trace.names)
+    assert secret not in repr(trace.metadata)
+    assert stepscope.diagnose(tmp_path / "x.json").inputs[0].redacted == 2
+
+
+def test_load_of_what_is_no_trace_is_an_input_error(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text("not a trace")
+    with pytest.raises(InputError):
+        stepscope.load(tmp_path / "x.json")
+
+
+def test_diagnose_takes_one_path_or_many(sample: Path) -> None:
+    one = stepscope.diagnose(sample)
+    assert one == stepscope.diagnose([sample]) == stepscope.diagnose(str(sample))
+    assert one.findings[0].rule == "input-starvation"
+    assert one.tool.version == stepscope.__version__
+
+
+def test_thresholds_can_be_given_as_a_mapping(sample: Path) -> None:
+    report = stepscope.diagnose(sample, rules_config={"input-starvation": {"idle_input_share": 0.9}})
+    assert "input-starvation" not in [finding.rule for finding in report.findings]
+    with pytest.raises(UsageError, match="no-such-rule"):
+        stepscope.diagnose(sample, rules_config={"no-such-rule": {"x": 1}})
+
+
+def test_no_input_is_an_error() -> None:
+    with pytest.raises(StepscopeError):
+        stepscope.diagnose([])
+
+
+def test_a_name_can_be_shown_in_the_place_of_a_path(sample: Path) -> None:
+    report = stepscope.diagnose([sample], shown_as={str(sample): "a run"})
+    assert [i.name for i in report.inputs] == ["a run"]
+
+
+def test_the_rank_is_read_from_the_name_where_the_trace_does_not_say(sample: Path, tmp_path: Path) -> None:
+    (tmp_path / "rank7.json.gz").write_bytes(sample.read_bytes())
+    assert [i.rank for i in stepscope.diagnose(tmp_path / "rank7.json.gz").inputs] == [7]
+    assert [i.rank for i in stepscope.diagnose(sample).inputs] == [None]
+
+
+def test_the_function_stays_when_the_folder_of_its_name_is_imported(sample: Path) -> None:
+    script = (
+        "import sys, stepscope\nfirst = stepscope.diagnose(sys.argv[1])\n"
+        "from stepscope.diagnose import Options\nimport stepscope.diagnose.word as word\n"
+        "assert stepscope.diagnose(sys.argv[1]) == first and Options and word\n"
+        "from stepscope import diagnose\nassert diagnose(sys.argv[1]) == first\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script, sample], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
