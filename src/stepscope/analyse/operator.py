@@ -16,13 +16,18 @@ MAX_KERNELS = 50
 MAX_OPERATORS = 50
 
 
-def innermost_op(rows: HostRows, at_ns: I64) -> I32:
+BOOKKEEPING = frozenset({"record_param_comms"})
+"""Ops that only write down another op's arguments."""
+
+
+def innermost_op(trace: Trace, rows: HostRows, at_ns: I64) -> I32:
     """Core row of the op that is innermost on this thread at each instant, -1 where none is open.
 
     Rows nest, so the innermost open op is the last started one that has not ended: found by walking back
     over ops that ended already, all instants at once.
     """
-    is_op = rows.kind == Kind.OP
+    silent = np.array([name in BOOKKEEPING for name in trace.names] or [False])
+    is_op = (rows.kind == Kind.OP) & ~silent[trace.spans.name_id[rows.row]]
     start, end, row = rows.start_ns[is_op], rows.end_ns[is_op], rows.row[is_op]
     if len(start) == 0:
         return np.full(len(at_ns), -1, dtype=np.int32)
@@ -98,7 +103,7 @@ def operator_table(
     for track in np.unique(thread[chosen]).tolist():
         if track in rows:
             mine = chosen & (thread == track)
-            op[mine] = innermost_op(rows[track], activities.launch_ns[mine])
+            op[mine] = innermost_op(trace, rows[track], activities.launch_ns[mine])
     at = np.flatnonzero(chosen)
     total = int(duration[at].sum())
     own_row = np.where(op[at] >= 0, op[at], activities.row[at])

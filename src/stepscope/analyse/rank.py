@@ -35,6 +35,12 @@ NO_DEVICE = Issue(
     "no launch and no device activity was recorded: if this run used an accelerator, "
     "its work cannot be seen here",
 )
+NO_HOST_ROWS = Issue(
+    "no_host_rows",
+    1,
+    "none",
+    "no op, annotation or Python row was recorded, only calls: what the host did between its calls is unknown",
+)
 NO_STEPS = Issue("no_steps", 1, "none", "no ProfilerStep annotations: the whole trace is one window")
 
 
@@ -142,6 +148,8 @@ def _analyse_process(
     )
     used, found = use_steps(trace, steps, threads, activities, is_launch_call, wanted)
     issues += found if len(steps) else [NO_STEPS]
+    if threads.rows and not any(rows.is_recorded for rows in threads.rows.values()):
+        issues.append(NO_HOST_ROWS)
     coverage, found = graph_coverage(trace, activities, is_launch_call, bool(used.counted.any()))
     issues += found
     issues += health.launch_issues(trace, activities, kinds, is_launch_call)
