@@ -2,8 +2,8 @@
 
     python -m bench.replicate OUT BYTES [SOURCE…]
 
-Every repetition has its own correlations, external ids, Python ids, flow ids and steps, and follows the one before
-in time, so that no link joins two repetitions. The text is in the profiler's own layout.
+Every repetition has its own correlations, external ids, Python ids, flow ids and steps, and follows the one
+before in time, so that no link joins two repetitions. The text is in the profiler's own layout.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Template = tuple[tuple[str, ...], tuple[tuple[str, int], ...]]
 HEAD = f"""{{
   "schemaVersion": 1,
   "deviceProperties": [
-    {{"id": 0, "name": "NVIDIA H100 80GB HBM3", "totalGlobalMem": 85018279936, "computeMajor": 9, "numSms": 132}}
+    {{"id": 0, "name": "NVIDIA H100 80GB HBM3", "totalGlobalMem": 85018279936, "numSms": 132}}
   ],
   "record_shapes": 1,
   "displayTimeUnit": "ms",

@@ -159,10 +159,17 @@ def _read_all(
     if jobs > 1 and len(sources) > 1:
         import multiprocessing
         from concurrent.futures import ProcessPoolExecutor
+        from concurrent.futures.process import BrokenProcessPool
 
         context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(min(jobs, len(sources)), mp_context=context) as pool:
-            reads += pool.map(_read_one, sources, [steps] * len(sources))
+        try:
+            with ProcessPoolExecutor(min(jobs, len(sources)), mp_context=context) as pool:
+                reads += pool.map(_read_one, sources, [steps] * len(sources))
+        except BrokenProcessPool as error:
+            what = (
+                "a process that was reading was ended from outside, as the system does when memory is short"
+            )
+            raise UnusableError(f"{what}; give fewer --jobs") from error
     else:
         reads += [_read_one(source, steps, on_progress) for source in sources]
     return reads
