@@ -79,6 +79,13 @@ def test_one_rank_of_eight_at_a_hundredth_of_the_link_is_undecided_in_its_cause(
     assert "bucket" not in json.dumps(json.loads(encode(answer))["findings"])
 
 
+def test_with_all_ranks_given_the_next_command_is_not_the_one_just_run() -> None:
+    both = [rank(row(rank=n, communication=40 * MS), world_size=2) for n in range(2)]
+    assert told(*both).next == "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH,NET python train.py"
+    alone = told(rank(row(communication=40 * MS), world_size=None))
+    assert alone.next == "stepscope diagnose run"
+
+
 def test_an_unknown_bandwidth_gives_no_overlap_advice_and_says_what_is_missing() -> None:
     answer = told(rank(row(communication=40 * MS)))
     assert "bucket" not in encode(answer).decode()

@@ -113,6 +113,8 @@ def texts(rule: Rule) -> Iterator[Text]:
     yield from rule.references.values()
     if rule.question is not None:
         yield rule.question.capture.text
+        if rule.question.with_all_ranks is not None:
+            yield rule.question.with_all_ranks.text
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -57,7 +57,7 @@ def diagnose(
     operators = tuple(operator for analysis in analyses for operator in analysis.operators)
     worst = next(iter(findings), None)
     top = _top_operators(operators, worst.subject.ranks if worst else ())
-    undecided = _undecided(rows, inputs, options.lang)
+    undecided = _undecided(rows, inputs, _has_all_ranks(analyses), options.lang)
     about = {each.finding.id: each.observed for each in told}
     answer = verdict.verdict(
         health, [row.observed for row in rows], findings, about, options.catalog, options.lang
@@ -274,7 +274,7 @@ def _overridden(rows: Sequence[_Row]) -> dict[str, tuple[Clause, ...]]:
 
 
 def _undecided(
-    rows: Sequence[_Row], inputs: Sequence[report.Input], lang: Lang
+    rows: Sequence[_Row], inputs: Sequence[report.Input], has_all_ranks: bool, lang: Lang
 ) -> tuple[report.Undecided, ...]:
     """Rules that could not be judged, and causes that stay open although a rule fired; each once."""
     result: dict[tuple[str, tuple[str, ...]], report.Undecided] = {}
@@ -296,7 +296,8 @@ def _undecided(
                 question = found.rule.question
                 unknown = [c.feature.name for c in question.settled_by if c.known(row.facts) is None]
                 missing = (*question.missing, *unknown)
-                add(found.rule, missing, question.capture, row.observed.rank.rank)
+                capture = question.with_all_ranks if has_all_ranks else None
+                add(found.rule, missing, capture or question.capture, row.observed.rank.rank)
         for open_rule in row.undecided:
             missing = tuple(feature.name for feature in open_rule.missing)
             add(open_rule.rule, missing, open_rule.rule.needs, row.observed.rank.rank)
@@ -334,6 +335,11 @@ def _missing_ranks(analyses: Sequence[RankAnalysis]) -> int:
     world = max((a.world_size for a in analyses if a.world_size is not None), default=0)
     seen = {a.rank for a in analyses}
     return max(0, world - len(seen)) if analyses else 0
+
+
+def _has_all_ranks(analyses: Sequence[RankAnalysis]) -> bool:
+    """Whether the size of the job is known and every rank of it was given."""
+    return any(a.world_size is not None for a in analyses) and _missing_ranks(analyses) == 0
 
 
 def _health(analyses: Sequence[RankAnalysis], catalog: Catalog) -> report.Health:

@@ -32,6 +32,14 @@ ALL_RANKS = Capture(
     command="stepscope diagnose {folder}",
 )
 
+TRANSPORT = Capture(
+    text=Text(
+        en="NCCL's own log of a short run: the transport, the devices and the rings it chose.",
+        zh="短跑一次并保留 NCCL 自身的日志：可看到它选择的传输通道、网卡和环。",
+    ),
+    command="NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH,NET python train.py",
+)
+
 NODES = Capture(
     text=Text(
         en="Nsight Systems with CUDA graph nodes: it records every graph node, and the events and streams "

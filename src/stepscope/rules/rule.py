@@ -95,11 +95,15 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What stays open although the rule fired: settled only where all of `settled_by` are known to hold."""
+    """What stays open although the rule fired: settled only where all of `settled_by` are known to hold.
+
+    `capture` would settle it; `with_all_ranks` instead where every rank of the job was given already.
+    """
 
     settled_by: tuple[Clause, ...]
     missing: tuple[str, ...]
     capture: Capture
+    with_all_ranks: Capture | None = None
 
 
 _ID = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")

@@ -13,7 +13,7 @@ from stepscope.analyse.features import (
     nvlink_link_share,
 )
 from stepscope.model.text import Text
-from stepscope.rules.capture import ALL_RANKS
+from stepscope.rules.capture import ALL_RANKS, TRANSPORT
 from stepscope.rules.rule import Layer, Patch, Question, Reading, Remedy, Rule, Subject
 
 NCCL_LOG = Patch(kind="env", after="NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH,NET")
@@ -66,6 +66,7 @@ RULE = Rule(
         settled_by=(bus_bandwidth_link_share >= 0.10,),
         missing=("collective_starts_of_peers", "nccl_transport"),
         capture=ALL_RANKS,
+        with_all_ranks=TRANSPORT,
     ),
     shows=(bus_bandwidth_link_share, bus_bytes_per_second),
     checks=(
