@@ -33,7 +33,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from statistics import median
 from typing import Any
 
 from tests.analyse.build import write_trace
@@ -133,6 +132,10 @@ PHASES: dict[str, tuple[tuple[str, str], ...]] = {
 FLAVOURS = (*PHASES, "sync", "alloc", "lock", "quiet")
 
 
+def void(_: object) -> None:
+    """For a lambda that is run for what it plays."""
+
+
 @dataclass(frozen=True)
 class Launch:
     """One launching call of a step's plan, the same in every step."""
@@ -173,7 +176,7 @@ class Generated:
 
 
 class _Play:
-    def __init__(self, seed: int, compile_allowed: bool) -> None:
+    def __init__(self, seed: int, compile_allowed: bool, stops_early: bool) -> None:
         self.seed = seed
         self.rng = rng = random.Random(f"stepscope-{seed}")
         self.compile_allowed = compile_allowed
@@ -188,6 +191,9 @@ class _Play:
         self.overhanging = rng.random() < 0.1  # a row may end a little after the one around it
         self.colliding = rng.random() < 0.08  # an activity may start a little before its predecessor ends
         self.dependent = rng.random() < 0.3  # work waits on the device: queued gaps
+        self.loses = rng.random() < 0.12  # launches whose kernels were not recorded
+        self.stops_early = stops_early  # no device work in the last step
+        self.bare_worker = rng.random() < 0.5  # a thread of which only calls were recorded
         self.flavours = [
             f for f in rng.sample(FLAVOURS, rng.randint(2, 5)) if compile_allowed or f != "compile"
         ]
@@ -471,10 +477,10 @@ class _Play:
 
     # ·· the trace ··
 
-    def body(self) -> None:
+    def body(self, has_work: bool = True) -> None:
         """One step: the plan in some order, with other things between."""
         rng, host = self.rng, self.main
-        plan = list(self.plan)
+        plan = list(self.plan) if has_work else []
         rng.shuffle(plan)
         late: list[Launch] = []
         if self.autograd:
@@ -496,6 +502,11 @@ class _Play:
             todo.insert(rng.randint(0, len(todo)), lambda flavour=flavour: self.flavour(host, flavour))  # type: ignore[misc]
         if rng.random() < 0.3:
             todo.append(lambda: self.call_other(host))
+        if self.loses and not self.cpu_only and rng.random() < 0.5:
+            todo.insert(
+                rng.randint(0, len(todo)),
+                lambda: void(self.call(host, "cudaLaunchKernel", rng.randint(1, 5))),
+            )
         if rng.random() < 0.4 and len(todo) > 1:
             half = rng.randint(1, len(todo))
             first, todo = todo[:half], todo[half:]
@@ -514,7 +525,10 @@ class _Play:
         if self.worker is not None:
             self.worker.now = max(self.worker.now, host.now - rng.randint(0, 20))
             for item in aside:
-                self.operation(self.worker, item)
+                if self.bare_worker:
+                    self.launch(self.worker, item)
+                else:
+                    self.operation(self.worker, item)
             if self.cpu_only:
                 self.operation(self.worker)
         if self.drain and not self.cpu_only:
@@ -543,13 +557,18 @@ class _Play:
         number = rng.randint(0, 20)
         outer_start = host.now
         spans = []
-        for _ in range(rng.randint(2, 4)):
+        count = rng.randint(2, 4)
+        for i in range(count):
             start = host.now
-            self.body()
+            self.body(has_work=not (self.stops_early and i + 1 == count))
             if host.now == start:
                 host.now += 1
             spans.append((number, start, host.now))
-            number += 1 if rng.random() > 0.04 else 2  # now and then a step was not recorded
+            number += 1
+            if rng.random() < 0.06:  # a step whose annotation was not recorded
+                number += 1
+                if rng.random() < 0.7:
+                    self.body()
             if rng.random() < 0.3:  # a pause between steps
                 host.now += rng.randint(1, 40)
                 if rng.random() < 0.5:
@@ -633,7 +652,7 @@ class _Play:
     def too_long_for_compile(self) -> bool:
         """A step that, with evidence of a compilation, could be taken for warm-up."""
         lengths = [end - start for start, end in self.tiles]
-        return bool(lengths) and max(lengths) > 1.35 * median(lengths)
+        return bool(lengths) and max(lengths) > 1.4 * min(lengths)
 
     @property
     def compiles(self) -> bool:
@@ -641,12 +660,12 @@ class _Play:
         return any(e["name"] in names for e in self.events)
 
 
-def generate(seed: int) -> Generated:
-    """The trace of a seed, always the same."""
-    play = _Play(seed, compile_allowed=True)
+def generate(seed: int, *, stops_early: bool = False) -> Generated:
+    """The trace of a seed, always the same. `stops_early`: the last step launches nothing."""
+    play = _Play(seed, True, stops_early)
     trace = play.play()
     if play.compiles and play.too_long_for_compile:
-        play = _Play(seed, compile_allowed=False)
+        play = _Play(seed, False, stops_early)
         if not play.flavours:
             play.flavours = ["quiet"]
         trace = play.play()

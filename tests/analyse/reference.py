@@ -342,7 +342,8 @@ class Reference:
             self.main = self.step_thread
         else:
             same = [t for t in self.threads if t[0] == t[1]]
-            first = min(self.rows, key=lambda r: (r.start, r.index), default=None)
+            # AMBIGUOUS: of threads that start together, the first to appear.
+            first = min(self.rows, key=lambda r: (r.start, self.threads.index(r.thread)), default=None)
             self.main = same[0] if same or first is None else first.thread
         autograd = [
             t

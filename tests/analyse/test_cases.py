@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+
 from tests.analyse import reference
 from tests.analyse.build import Build
 
