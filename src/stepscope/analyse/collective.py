@@ -11,9 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from stepscope.model import report
-from stepscope.model.trace import ABSENT_I64, I64, Trace
+from stepscope.model.trace import ABSENT_I64, I32, I64, Trace
 from stepscope.trace.link import COMMUNICATION, Activities
 
 ELEMENT_BYTES = {
@@ -93,22 +94,20 @@ def collectives_of(trace: Trace, activities: Activities, world_size: int | None)
     """Read kind, bytes and group from the kernel's own record, else from the op with its external id,
     else its name."""
     at = np.flatnonzero(activities.part == COMMUNICATION)
-    comms, ops = trace.comms, trace.ops
-    position = {int(r): i for i, r in enumerate(comms.row.tolist())}
-    external = (
-        {int(r): int(e) for r, e in zip(ops.row.tolist(), ops.external_id.tolist(), strict=True)}
-        if len(at)
-        else {}
-    )
-    by_external = {external[r]: i for r, i in position.items() if external.get(r, ABSENT_I64) != ABSENT_I64}
+    comms, row = trace.comms, activities.row[at]
+    own = _position(comms.row, row)
+    # The op that issued it carries the same external id as the kernel.
+    external = _external(trace, row)
+    of_comm = _external(trace, comms.row)
+    order = np.argsort(of_comm, kind="stable")
+    issued = order[_position(of_comm[order], external)] if len(order) else np.full(len(at), -1)
+    is_issued = (external != ABSENT_I64) & (_position(of_comm[order], external) >= 0)
+    has_own = (own >= 0) & (comms.collective_id[own] >= 0) if len(comms.row) else np.zeros(len(at), bool)
+    record = np.where(has_own, own, np.where(is_issued, issued, own))
     kinds, groups, sizes, bytes_ = [], [], [], []
-    for a in at.tolist():
-        row = int(activities.row[a])
-        i = position.get(row)
-        if i is None or comms.collective_id[i] < 0:
-            i = by_external.get(external.get(row, ABSENT_I64), i)
-        kind, group, size, count = collective_kind(trace.names[trace.spans.name_id[row]]), None, 0, 0
-        if i is not None:
+    for i, name_id in zip(record.tolist(), trace.spans.name_id[row].tolist(), strict=True):
+        kind, group, size, count = collective_kind(trace.names[name_id]), None, 0, 0
+        if i >= 0:
             if comms.collective_id[i] >= 0:
                 kind = collective_kind(trace.texts[comms.collective_id[i]])
             group = trace.texts[comms.group_id[i]] if comms.group_id[i] >= 0 else None
@@ -131,6 +130,22 @@ def collectives_of(trace: Trace, activities: Activities, world_size: int | None)
     )
 
 
+def _position(sorted_: npt.NDArray[np.integer], wanted: npt.NDArray[np.integer]) -> I64:
+    """Where each wanted number is in a sorted column, -1 where it is not."""
+    if not len(sorted_):
+        return np.full(len(wanted), -1, dtype=np.int64)
+    at = np.minimum(np.searchsorted(sorted_, wanted), len(sorted_) - 1)
+    return np.where(sorted_[at] == wanted, at, -1)
+
+
+def _external(trace: Trace, row: I32) -> I64:
+    """The external id of each row, ABSENT_I64 where none was recorded."""
+    at = _position(trace.ops.row, row)
+    found = np.full(len(row), ABSENT_I64, dtype=np.int64)
+    found[at >= 0] = trace.ops.external_id[at[at >= 0]]
+    return found
+
+
 def bus_bandwidth(kind: str, bytes_: int, group_size: int, duration_ns: int) -> float | None:
     """Bus bandwidth in bytes per second; `None` where kind, size or duration do not allow one."""
     factor = SYNCHRONISING.get(kind)
@@ -143,14 +158,15 @@ def rows(
     found: Collectives, rank: int | None, link_bytes_per_second: float | None
 ) -> tuple[report.Collective, ...]:
     """The report's rows: one for each (kind, group, message size), by total time. Median bus bandwidth."""
+    all_durations = found.duration_ns
     groups: dict[tuple[str, str | None, int], list[int]] = {}
     for i, key in enumerate(zip(found.kind, found.group, found.bytes.tolist(), strict=True)):
         groups.setdefault(key, []).append(i)
     result = []
     for (kind, group, bytes_), members in groups.items():
-        duration = found.duration_ns[members]
+        duration = all_durations[members]
         rates = [
-            bus_bandwidth(kind, bytes_, int(found.group_size[i]), int(found.duration_ns[i])) for i in members
+            bus_bandwidth(kind, bytes_, int(found.group_size[i]), int(all_durations[i])) for i in members
         ]
         known = [r for r in rates if r is not None]
         rate = float(np.median(known)) if known else None
@@ -181,13 +197,12 @@ def plausibility(
     Numbers `bus_bytes_per_second`, `collective_bytes`, `collective_group_size` and, where the link is known,
     `bus_bandwidth_link_share`. Empty where no such collective has recorded bytes.
     """
+    all_durations = found.duration_ns
     weight, rate, size, ranks = [], [], [], []
     for i in range(len(found.at)):
         if found.bytes[i] < MIN_MESSAGE_BYTES or exposed_ns[i] <= 0:
             continue
-        r = bus_bandwidth(
-            found.kind[i], int(found.bytes[i]), int(found.group_size[i]), int(found.duration_ns[i])
-        )
+        r = bus_bandwidth(found.kind[i], int(found.bytes[i]), int(found.group_size[i]), int(all_durations[i]))
         if r is not None:
             weight.append(int(exposed_ns[i]))
             rate.append(r)

@@ -16,7 +16,7 @@ from stepscope.model import report
 from stepscope.model.analysis import RankAnalysis
 from stepscope.model.trace import I32, Trace
 from stepscope.trace import health
-from stepscope.trace.category import HOST_KINDS, Kind, span_kinds
+from stepscope.trace.category import HOST_KINDS, Kind, is_of, span_kinds
 from stepscope.trace.health import Issue
 from stepscope.trace.host_cause import RANK, NameFacts, name_facts
 from stepscope.trace.link import Activities, link
@@ -39,7 +39,8 @@ NO_HOST_ROWS = Issue(
     "no_host_rows",
     1,
     "none",
-    "no op, annotation or Python row was recorded, only calls: what the host did between its calls is unknown",
+    "no op, annotation or Python row was recorded, only calls: "
+    "what the host did between its calls is unknown",
 )
 NO_STEPS = Issue("no_steps", 1, "none", "no ProfilerStep annotations: the whole trace is one window")
 
@@ -92,7 +93,7 @@ def _int(mapping: object, key: str) -> int | None:
 def _processes(trace: Trace, kinds: I32) -> tuple[tuple[int | str, ...], I32]:
     """Host processes in order of appearance, and each track's position among them (-1: no host rows)."""
     is_host = np.zeros(max(len(trace.tracks), 1), dtype=bool)
-    is_host[np.unique(trace.spans.track_id[np.isin(kinds, HOST_KINDS)])] = True
+    is_host[np.unique(trace.spans.track_id[is_of(kinds, *HOST_KINDS)])] = True
     found: dict[int | str, int] = {}
     position = np.full(max(len(trace.tracks), 1), -1, dtype=np.int32)
     for i in np.flatnonzero(is_host).tolist():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 import numpy as np
+import numpy.typing as npt
 
 from stepscope.model.trace import I32, Trace
 
@@ -72,6 +73,13 @@ ANNOTATION_PREFIXES = (
     "hccl:",
     "## ",
 )
+
+
+def is_of(kinds: I32, *wanted: Kind) -> npt.NDArray[np.bool_]:
+    """Which of `kinds` are one of these: a table look-up, many times faster than a search."""
+    table = np.zeros(len(Kind), dtype=bool)
+    table[list(wanted)] = True
+    return table[kinds]
 
 
 def span_kinds(trace: Trace) -> I32:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from stepscope.model.interval import Intervals, overlap_ns
 from stepscope.model.report import Effect, HealthIssue
 from stepscope.model.trace import I32, I64, Trace
-from stepscope.trace.category import DEVICE_KINDS, HOST_KINDS, Kind
+from stepscope.trace.category import DEVICE_KINDS, HOST_KINDS, Kind, is_of
 from stepscope.trace.kernel_class import CLASSES
 from stepscope.trace.link import UNEXPLAINED, Activities
 
@@ -67,7 +67,7 @@ def good_rows(trace: Trace, kinds: I32) -> tuple[npt.NDArray[np.bool_], list[Iss
     """
     start, duration = trace.spans.ts_ns, trace.spans.dur_ns
     good = np.ones(len(start), dtype=bool)
-    timed = np.isin(kinds, (*DEVICE_KINDS, *HOST_KINDS, Kind.OVERHEAD, Kind.UNSEEN))
+    timed = is_of(kinds, *DEVICE_KINDS, *HOST_KINDS, Kind.OVERHEAD, Kind.UNSEEN)
     if not timed.any():
         return good, []
     middle = int(np.median(start[timed]))

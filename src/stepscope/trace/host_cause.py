@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stepscope.model.trace import I32, Trace
-from stepscope.trace.category import Kind
+from stepscope.trace.category import HOST_KINDS, Kind, is_of
 
 ORDER = (
     "checkpoint",
@@ -214,7 +214,7 @@ def name_facts(trace: Trace, kinds: I32) -> NameFacts:
     num_kinds, num_names = len(Kind), max(len(trace.names), 1)
     cause = np.full((num_kinds, num_names), -1, dtype=np.int32)
     flags = np.zeros((5, num_kinds, num_names), dtype=bool)
-    host = np.isin(kinds, [Kind.OP, Kind.ANNOTATION, Kind.PYTHON, Kind.CALL, Kind.OVERHEAD])
+    host = is_of(kinds, *HOST_KINDS, Kind.OVERHEAD)
     pairs = np.unique(kinds[host].astype(np.int64) * num_names + trace.spans.name_id[host])
     rows_of = {kind: [row for row in TABLE if kind in row.kinds] for kind in Kind}
     for pair in pairs.tolist():

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.model.trace import ABSENT_I32, ABSENT_I64, I32, I64, Trace
-from stepscope.trace.category import DEVICE_KINDS, Kind
+from stepscope.trace.category import DEVICE_KINDS, Kind, is_of
 from stepscope.trace.kernel_class import CLASSES, classify
 
 COMPUTE, COMMUNICATION, COPY, UNEXPLAINED = 0, 1, 2, 3
@@ -71,7 +71,7 @@ def link(
     others; `is_launch_call` spans whose name says that they launch.
     """
     spans = trace.spans
-    row = np.flatnonzero(np.isin(kinds, DEVICE_KINDS)).astype(np.int32)
+    row = np.flatnonzero(is_of(kinds, *DEVICE_KINDS)).astype(np.int32)
     correlation_of = np.full(len(spans.ts_ns), ABSENT_I64, dtype=np.int64)
     correlation_of[trace.correlations.row] = trace.correlations.correlation
 

@@ -14,10 +14,17 @@ import numpy.typing as npt
 
 from stepscope.model.interval import NOTHING, Intervals, gaps, intersect, join, pairs, subtract, union
 from stepscope.model.trace import I32, I64, Trace
-from stepscope.trace.category import HOST_KINDS, Kind
+from stepscope.trace.category import HOST_KINDS, Kind, is_of
 from stepscope.trace.host_cause import NUM_CAUSES, RANK, NameFacts
 
 LAUNCH, PYTHON, UNKNOWN = RANK["launch"], RANK["python"], RANK["unknown"]
+
+
+def _ranks(causes: tuple[int, ...]) -> npt.NDArray[np.bool_]:
+    """A table over causes: is it one of these?"""
+    table = np.zeros(NUM_CAUSES, dtype=bool)
+    table[list(causes)] = True
+    return table
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +51,7 @@ class HostRows:
 
     def of_cause(self, *causes: int) -> Intervals:
         """When any row of these causes is open."""
-        mask = np.isin(self.cause, causes)
+        mask = _ranks(causes)[self.cause]
         return union(self.start_ns[mask], self.end_ns[mask], is_sorted=True)
 
 
@@ -72,7 +79,7 @@ def rows_of_track(
 ) -> HostRows:
     """Host rows of one track. `is_copy_wait` marks calls that block although their name does not say so."""
     spans = trace.spans
-    row = np.flatnonzero((spans.track_id == track) & np.isin(kinds, HOST_KINDS) & is_good)
+    row = np.flatnonzero((spans.track_id == track) & is_of(kinds, *HOST_KINDS) & is_good)
     # Overhead rows of a process belong to their own thread.
     extra = np.flatnonzero((spans.track_id == track) & (kinds == Kind.OVERHEAD) & is_good)
     if len(extra):
@@ -97,27 +104,43 @@ def rows_of_track(
         is_plain_annotation=(kind == Kind.ANNOTATION) & (own < 0) & ~is_step & ~is_waiting,
         # The profiler's own rows have a cause, but the thread's work is what stands around them.
         is_transparent=is_step | facts.is_thread_start[kind, name] | (kind == Kind.OVERHEAD),
-        is_recorded=bool(np.isin(kind, [Kind.OP, Kind.ANNOTATION, Kind.PYTHON]).any()),
+        is_recorded=bool(is_of(kind, Kind.OP, Kind.ANNOTATION, Kind.PYTHON).any()),
     )
 
 
+BATCH_ROWS = 500_000
+"""Rows looked at together: bounds the memory of annotations that span everything."""
+
+
 def leaf_time(rows: HostRows, chosen: npt.NDArray[np.bool_]) -> Intervals:
-    """When the row that started last among the open ones (transparent rows aside) is one of the chosen."""
+    """When the row that started last among the open ones (transparent rows aside) is one of the chosen.
+
+    Rows are sorted, so those that start inside a chosen row are the slice behind it: what of the row
+    they leave uncovered is its own. Every chosen row gets an axis of its own, and all axes are laid end
+    to end, so that one union and one subtraction serve a whole batch.
+    """
     visible = ~rows.is_transparent
-    start, end, mine = rows.start_ns[visible], rows.end_ns[visible], chosen[visible]
-    at = np.flatnonzero(mine)
-    if len(at) == 0:
-        return NOTHING
-    stop = np.searchsorted(start, end[at], side="left")
-    left: list[Intervals] = []
-    for i, j in zip(at.tolist(), stop.tolist(), strict=True):
-        own = Intervals(start[i : i + 1], end[i : i + 1])
-        if end[i] <= start[i]:
-            continue
-        left.append(
-            subtract(own, union(start[i + 1 : j], end[i + 1 : j], is_sorted=True)) if j > i + 1 else own
-        )
-    return join(*left) if left else NOTHING
+    start, end = rows.start_ns[visible], rows.end_ns[visible]
+    at = np.flatnonzero(chosen[visible] & (end > start))
+    inside = np.maximum(np.searchsorted(start, end[at], side="left") - at - 1, 0)
+    batch = np.cumsum(inside + 1) // BATCH_ROWS
+    found = [_own_time(start, end, at[batch == i], inside[batch == i]) for i in np.unique(batch).tolist()]
+    return join(*found)
+
+
+def _own_time(start: I64, end: I64, at: npt.NDArray[np.intp], inside: npt.NDArray[np.intp]) -> Intervals:
+    """What of each row `at` none of the `inside` rows that follow it covers."""
+    length = end[at] - start[at]
+    # A gap of one nanosecond keeps neighbouring axes from touching.
+    base = np.cumsum(length + 1) - length - 1
+    owner = np.repeat(np.arange(len(at)), inside)
+    child = np.arange(len(owner)) - np.repeat(np.cumsum(inside) - inside - at - 1, inside)
+    shift = base - start[at]
+    low = start[child] + shift[owner]
+    high = np.minimum(end[child], end[at][owner]) + shift[owner]
+    own = subtract(Intervals(base, base + length), union(low, high, is_sorted=True))
+    back = shift[np.searchsorted(base, own.start, side="right") - 1]
+    return union(own.start - back, own.end - back)
 
 
 def busy_and_weak(rows: HostRows) -> tuple[Intervals, Intervals]:
