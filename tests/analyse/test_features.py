@@ -113,3 +113,10 @@ def test_a_feature_points_at_its_largest_culprit() -> None:
         rank=0, start_ns=7, end_ns=9, span=12, name="Memcpy HtoD (Pageable -> Device)"
     )
     assert known.where[f.idle_copy_wait_share].span == 11
+
+
+def test_a_few_steps_without_a_period_rule_nothing_out() -> None:
+    few, many = row(num_steps=6), row(num_steps=20)
+    assert facts(few, numbers={"periodic_stall_share": 0.0}).get(f.periodic_stall_share) is None
+    assert facts(few, numbers={"periodic_stall_share": 0.2}).get(f.periodic_stall_share) == 0.2
+    assert facts(many, numbers={"periodic_stall_share": 0.0}).get(f.periodic_stall_share) == 0.0

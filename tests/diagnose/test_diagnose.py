@@ -8,6 +8,7 @@ import shlex
 import pytest
 
 from stepscope.model import report
+from stepscope.model.analysis import Culprit
 from stepscope.model.report import encode
 from stepscope.rules import Broken
 from stepscope.rules.load import Catalog
@@ -226,6 +227,24 @@ def test_thresholds_of_the_site_are_told_on_the_card() -> None:
     # 3 % of the step is a finding then, but no answer to why the step is slow.
     assert answer.findings[0].severity == "info"
     assert answer.verdict.class_ == "healthy"
+
+
+def test_without_steps_the_confidence_is_low_and_the_card_says_why() -> None:
+    answer = told(rank(row(allocator=30 * MS, communication=30 * MS, scope="trace"), steps=()))
+    assert {f.rule: f.confidence for f in answer.findings} == {
+        "allocator-thrash": "low",
+        "exposed-communication": "medium",
+    }
+    notes = {card.id: card.notes for card in answer.cards}
+    assert "warm-up cannot be told from steady state" in notes["allocator-thrash"][0]
+    assert notes["exposed-communication"] == ()
+    assert "of the trace" in answer.verdict.text
+
+
+def test_a_part_without_a_rule_is_told_with_who_holds_it() -> None:
+    held = Culprit("train.py(12): decode", 14 * MS, 3, 1, 2)
+    answer = told(rank(row(python=14 * MS), culprits={"python": (held,)}))
+    assert "mostly in train.py(12): decode" in answer.verdict.text
 
 
 def test_a_broken_rule_of_another_package_is_a_note() -> None:

@@ -130,10 +130,20 @@ bus_bytes_per_second = _number(
     "B/s",
     "Bus bandwidth implied by exposed collectives.",
 )
-periodic_stall_share = _number(
+FEW_STEPS = 20
+"""In fewer steps a stall every ten may not come twice: seeing none rules nothing out."""
+
+
+def _periodic_stall(observed: Observed) -> float | None:
+    share = observed.device.numbers.get("periodic_stall_share")
+    return None if share == 0 and observed.device.accounting.num_steps < FEW_STEPS else share
+
+
+periodic_stall_share = Feature(
     "periodic_stall_share",
     "ratio",
     "Time of regularly slow steps beyond the median, as a share of the window.",
+    _periodic_stall,
 )
 periodic_stall_steps = _number("periodic_stall_steps", "steps", "How many steps lie between two slow ones.")
 queued_or_unlaunched_idle_share = _number(
@@ -255,6 +265,10 @@ def _is_touched(observed: Observed, feature: Feature, effect: report.Effect) -> 
     """
     parts = feature.of if feature.needs_causes else ("idle",)
     if observed.device.accounting.status == effect and any(part.startswith("idle.") for part in parts):
+        return True
+    # Without steps, warm-up cannot be told from steady state: the causes hold, their weight may not.
+    is_unsettled = effect == "degraded" and observed.device.accounting.scope == "trace"
+    if is_unsettled and any(part.startswith("idle.") for part in parts):
         return True
     affected = {name for issue in observed.rank.issues if issue.effect == effect for name in issue.affects}
     return bool(feature.of) and any(_covers(name, part) for name in affected for part in parts)

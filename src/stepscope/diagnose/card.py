@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from stepscope.diagnose import word
 from stepscope.model import report
-from stepscope.model.feature import Clause
 from stepscope.model.text import Lang, Text
 from stepscope.rules import Catalog
 
@@ -17,11 +15,14 @@ _PAIR = {"en": ", ", "zh": "、"}
 def cards(
     findings: Sequence[report.Finding],
     catalog: Catalog,
-    overridden: Mapping[str, tuple[Clause, ...]],
+    notes: Mapping[str, tuple[str, ...]],
     operators: Sequence[report.Operator],
     lang: Lang,
 ) -> tuple[report.Card, ...]:
-    """The cards in the order of their first finding; consequences lie on the card of their cause."""
+    """The cards in the order of their first finding; consequences lie on the card of their cause.
+
+    `notes` are what a reader must know of the findings of a rule, by its id.
+    """
     groups: dict[str, list[report.Finding]] = {}
     for finding in findings:
         if finding.explained_by is None:
@@ -34,16 +35,14 @@ def cards(
             cause = next(f.explained_by for f in findings if f.id == cause)
         if cause is not None:
             groups[owner[cause]].append(finding)
-    return tuple(
-        _card(rule_id, group, catalog, overridden, operators, lang) for rule_id, group in groups.items()
-    )
+    return tuple(_card(rule_id, group, catalog, notes, operators, lang) for rule_id, group in groups.items())
 
 
 def _card(
     rule_id: str,
     group: Sequence[report.Finding],
     catalog: Catalog,
-    overridden: Mapping[str, tuple[Clause, ...]],
+    notes: Mapping[str, tuple[str, ...]],
     operators: Sequence[report.Operator],
     lang: Lang,
 ) -> report.Card:
@@ -68,9 +67,7 @@ def _card(
         top_operators=_hottest(operators, first.subject.ranks),
         ruled_out=tuple(out for out in first.ruled_out if _out_everywhere(out.rule, own)),
         unknown=tuple(dict.fromkeys(line for finding in own for line in finding.unknown)),
-        notes=tuple(
-            word.overridden(clause, lang) for each in sorted(fired) for clause in overridden.get(each, ())
-        ),
+        notes=tuple(dict.fromkeys(note for each in sorted(fired) for note in notes.get(each, ()))),
     )
 
 

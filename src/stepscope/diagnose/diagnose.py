@@ -75,7 +75,7 @@ def diagnose(
         kernels=tuple(kernel for analysis in analyses for kernel in analysis.kernels),
         collectives=tuple(c for analysis in analyses for c in analysis.collectives),
         findings=tuple(findings),
-        cards=card.cards(findings, options.catalog, _overridden(rows), operators, options.lang),
+        cards=card.cards(findings, options.catalog, _notes(rows, options.lang), operators, options.lang),
         undecided=undecided,
         next=_next(analyses, inputs, health, told, undecided),
     )
@@ -259,15 +259,20 @@ def _order(told: _Told) -> tuple[bool, float, str]:
     return finding.explained_by is not None, -(finding.cost.share if finding.cost else 0.0), finding.id
 
 
-def _overridden(rows: Sequence[_Row]) -> dict[str, tuple[Clause, ...]]:
-    """Rule id -> its clauses with a threshold of the site's own, one a threshold."""
-    found = {f.rule.id: f.rule for row in rows for f in row.found}
-    return {
-        rule_id: tuple(
-            dict.fromkeys(c for c in (*rule.when, *rule.unless, *rule.corroborated_by) if c.overridden)
-        )
-        for rule_id, rule in found.items()
-    }
+def _notes(rows: Sequence[_Row], lang: Lang) -> dict[str, tuple[str, ...]]:
+    """Rule id -> the site's own thresholds among its clauses, and why a confidence is low."""
+    notes: dict[str, dict[str, None]] = {}
+    for row in rows:
+        for found in row.found:
+            rule = found.rule
+            told = notes.setdefault(rule.id, {})
+            for clause in (*rule.when, *rule.unless, *rule.corroborated_by):
+                if clause.overridden:
+                    told[word.overridden(clause, lang)] = None
+            if found.confidence == "low":
+                scope = row.observed.device.accounting.scope
+                told[(word.NO_STEPS if scope == "trace" else word.DEGRADED).in_(lang)] = None
+    return {rule_id: tuple(told) for rule_id, told in notes.items()}
 
 
 # ── what stays open ────────────────────────────────────────────────────────────────────────────────

@@ -107,7 +107,7 @@ def _nothing_found(rows: Sequence[Observed]) -> Text:
     row = min(rows, key=lambda each: _share(each.device.accounting, "compute"))
     account = row.device.accounting
     largest = max(_STALLS, key=lambda part: part_ns(account, part))
-    name = word.PART[largest]
+    name = _with_culprit(word.PART[largest], row, largest)
     share = percent(_share(account, largest))
     busy = percent(_share(account, "compute"))
     if not has_device(row):
@@ -122,6 +122,15 @@ def _nothing_found(rows: Sequence[Observed]) -> Text:
         f"largest other part is {share} ({name.en})",
         zh=f"：没有已知原因达到阈值；设备 {busy} 的时间在计算，其余最大的部分为 {share}（{name.zh}）",
     )
+
+
+def _with_culprit(name: Text, row: Observed, part: str) -> Text:
+    """The part's name, and who holds most of it where the analysis names somebody."""
+    culprits = row.device.culprits.get(part.removeprefix("idle."), ())
+    if not culprits:
+        return name
+    who = " ".join(culprits[0].name.split())[:80]
+    return Text(en=f"{name.en}; mostly in {who}", zh=f"{name.zh}，主要在 {who}")
 
 
 def _share(row: report.Accounting, part: str) -> float:

@@ -50,6 +50,16 @@ PART: Mapping[str, Text] = {
 }
 
 
+NO_STEPS = Text(
+    en="No steps were marked, so warm-up cannot be told from steady state: the confidence is low.",
+    zh="没有步标记，无法区分预热与稳态，因此置信度低。",
+)
+DEGRADED = Text(
+    en="The data behind this are degraded (see the health report): the confidence is low.",
+    zh="所依据的数据有缺损（见数据健康），因此置信度低。",
+)
+
+
 def span_of(row: report.Accounting, time_ns: int, rank: int | None) -> Text:
     """How much of a row a time is: its share, and per step where there are steps."""
     share = percent(time_ns / row.total_ns) if row.total_ns else "0 %"

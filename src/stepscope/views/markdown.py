@@ -117,7 +117,12 @@ def _card(card: report.Card, by_id: Mapping[str, report.Finding], lang: Lang) ->
     ]
     lines += [escaped(card.explanation)] if card.explanation is not None else []
     lines += _heading("evidence", lang)
-    lines += [_evidence(e, f, len(own) > 1, lang) for f in own for e in f.evidence]
+    lines += [
+        _evidence(e, f, len(own) > 1, lang)
+        for f in own
+        for e in f.evidence
+        if f is worst or e.threshold is not None
+    ]
     lines += [
         f"- {word('consequence', lang)}{colon(lang)}{escaped(f.title)}"
         for f in findings

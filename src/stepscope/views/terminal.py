@@ -139,7 +139,9 @@ def _card(page: Page, card: report.Card, by_id: Mapping[str, report.Finding]) ->
     _heading(page, "evidence")
     for finding in own:
         for evidence in finding.evidence:
-            _evidence(page, evidence, finding if len(own) > 1 else None)
+            # Of the other ranks of one card only what decided: the rest is in the JSON report.
+            if finding is worst or evidence.threshold is not None:
+                _evidence(page, evidence, finding if len(own) > 1 else None, is_full=finding is worst)
     for finding in findings:
         if finding.explained_by is not None:
             page.line(f"{word('consequence', lang)}{colon(lang)}{finding.title}", "dim", indent=4)
@@ -170,7 +172,7 @@ def _facts(finding: report.Finding, card: report.Card, lang: Lang) -> list[str]:
     return told
 
 
-def _evidence(page: Page, evidence: report.Evidence, whose: report.Finding | None) -> None:
+def _evidence(page: Page, evidence: report.Evidence, whose: report.Finding | None, *, is_full: bool) -> None:
     lang = page.lang
     told = f"{evidence.feature} {number(evidence.value, evidence.unit)}"
     if evidence.op is not None and evidence.threshold is not None:
@@ -180,7 +182,7 @@ def _evidence(page: Page, evidence: report.Evidence, whose: report.Finding | Non
         told = f"{word('rank', lang)} {whose.subject.ranks[0]}{colon(lang)}{told}"
     page.line(told, indent=4)
     where = evidence.where
-    if where is not None and where.name is not None:
+    if is_full and where is not None and where.name is not None:
         at = "" if where.span is None else f" ({word('span', lang)} {where.span})"
         page.line(
             f"{word('largest', lang)} {shortened(where.name, 3 * page.width // 2)}{at}", "dim", indent=6
