@@ -20,6 +20,7 @@ __all__ = [
     "counted",
     "health_code",
     "joined",
+    "withheld_name",
     "word",
 ]
 
@@ -114,6 +115,15 @@ HEALTH_CODE: Mapping[str, Text] = {
     "secrets_removed": Text(en="secrets removed", zh="已移除机密信息"),
 }
 
+WITHHELD: Mapping[str, Text] = {
+    text.en: text
+    for text in (
+        Text(en="transfer and wait of collectives", zh="集合通信的传输与等待"),
+        Text(en="idle causes", zh="空闲原因"),
+        Text(en="device accounting", zh="设备时间核算"),
+    )
+}
+
 # A letter for every part, so that a bar reads without colour and in ASCII.
 MARK: Mapping[str, tuple[str, str]] = {
     "compute": ("#", "green"),
@@ -151,6 +161,11 @@ LAYER: Mapping[report.LayerName, Text] = {
     "scheduling": Text(en="scheduling", zh="调度"),
     "host": Text(en="host", zh="主机"),
 }
+
+
+def withheld_name(withheld: report.Withheld, lang: Lang) -> str:
+    """What is withheld; what we have no word for keeps its own."""
+    return WITHHELD[withheld.what].in_(lang) if withheld.what in WITHHELD else withheld.what
 
 
 def joined(pieces: Iterable[str], lang: Lang) -> str:

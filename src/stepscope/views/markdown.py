@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from stepscope.model import report
 from stepscope.model.text import Lang, duration, number, percent
-from stepscope.views.label import ORIGIN, PART, colon, counted, health_code, joined, word
+from stepscope.views.label import ORIGIN, PART, colon, counted, health_code, joined, withheld_name, word
 from stepscope.views.shape import device_name, harmless, parts, per_step, shortened, shown_rows
 
 _MOST_ROWS = 8
@@ -75,7 +75,7 @@ def _health(report_: report.Report, lang: Lang) -> list[str]:
         lines.append(f"- {word(issue.effect, lang)}{colon(lang)}{health_code(issue, lang)}{detail}")
     for withheld in health.withheld:
         why = f"{colon(lang)}{escaped(withheld.why)}" if lang == "en" else ""
-        lines.append(f"- {word('withheld', lang)}{colon(lang)}{escaped(withheld.what)}{why}")
+        lines.append(f"- {word('withheld', lang)}{colon(lang)}{escaped(withheld_name(withheld, lang))}{why}")
     lines += [
         f"- {word('not_used', lang)}{colon(lang)}{escaped(i.error)}"
         for i in report_.inputs

@@ -15,7 +15,7 @@ from rich.text import Text as Styled
 from stepscope.model import report
 from stepscope.model.text import Lang, duration, number, percent
 from stepscope.views.explain import render_explain, render_rules
-from stepscope.views.label import MARK, ORIGIN, PART, colon, counted, health_code, joined, word
+from stepscope.views.label import MARK, ORIGIN, PART, colon, counted, health_code, joined, withheld_name, word
 from stepscope.views.page import Page
 from stepscope.views.shape import bar, device_name, parts, per_step, shortened, shown_rows
 
@@ -76,7 +76,11 @@ def _health(page: Page, report_: report.Report) -> None:
     for withheld in health.withheld:
         why = f"{colon(lang)}{withheld.why}" if lang == "en" else ""
         settle = f" ({withheld.would_settle})" if lang == "en" and withheld.would_settle else ""
-        page.line(f"{word('withheld', lang)}{colon(lang)}{withheld.what}{why}{settle}", "yellow", indent=2)
+        page.line(
+            f"{word('withheld', lang)}{colon(lang)}{withheld_name(withheld, lang)}{why}{settle}",
+            "yellow",
+            indent=2,
+        )
     for failed in (i for i in report_.inputs if i.error is not None):
         page.line(f"{word('not_used', lang)}{colon(lang)}{failed.error}", "red", indent=2)
 
@@ -108,8 +112,8 @@ def _row(page: Page, row: report.Accounting) -> None:
     for name, cells in bar(row, width):
         mark, colour = MARK[name]
         strip.append(mark * cells, colour)
-    page.put(Padding(strip, (0, 0, 0, 2)))
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    page.put(Padding(strip, (0, 0, 0, 2), expand=False))
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     table.add_column(justify="right", no_wrap=True)
@@ -123,7 +127,7 @@ def _row(page: Page, row: report.Accounting) -> None:
                 page.text(percent(time / row.total_ns)),
                 page.text(duration(per_step(row, time))),
             )
-    page.put(Padding(table, (0, 0, 0, 2)))
+    page.put(Padding(table, (0, 0, 0, 2), expand=False))
 
 
 def _card(page: Page, card: report.Card, by_id: Mapping[str, report.Finding]) -> None:
@@ -209,7 +213,7 @@ def _operators(page: Page, operators: tuple[report.Operator, ...]) -> None:
     lang = page.lang
     page.gap()
     page.line(word("top_operators", lang), "bold")
-    table = Table(box=None, padding=(0, 2, 0, 0))
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     table.add_column(page.text(word("operator", lang)), overflow="fold")
     table.add_column(page.text(word("class", lang)), overflow="fold")
     for key in ("count", "device_time", "share"):
@@ -222,7 +226,7 @@ def _operators(page: Page, operators: tuple[report.Operator, ...]) -> None:
             page.text(duration(operator.device_ns)),
             page.text("" if operator.share is None else percent(operator.share)),
         )
-    page.put(Padding(table, (0, 0, 0, 2)))
+    page.put(Padding(table, (0, 0, 0, 2), expand=False))
 
 
 def _undecided(page: Page, report_: report.Report) -> None:
