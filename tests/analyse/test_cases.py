@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from stepscope.analyse.rank import analyse_rank
+from stepscope.trace.load import load_bytes
 from tests.analyse import reference
 from tests.analyse.build import Build
 
@@ -55,10 +57,8 @@ def flat_row(row: Any) -> dict[str, int]:
 
 
 def analyse(build: Build | bytes) -> list[Any]:
-    load = pytest.importorskip("stepscope.trace.load")
-    rank = pytest.importorskip("stepscope.analyse.rank")
     data = build if isinstance(build, bytes) else build.bytes()
-    return list(rank.analyse_rank(load.load_bytes(data, "case.json")))
+    return list(analyse_rank(load_bytes(data, "case.json")))
 
 
 def only(build: Build | bytes) -> Any:
@@ -126,6 +126,10 @@ def _ask_reference(build: Build, scope: str = "steps", device: int | None = 0) -
 @pytest.fixture(params=["product", "reference"])
 def ask(request: pytest.FixtureRequest) -> Ask:
     return _ask_product if request.param == "product" else _ask_reference
+
+
+# The first loader reads sound files only.
+awaits_loader = pytest.mark.xfail(strict=True, reason="the loader does not yet survive damaged files")
 
 
 def no_warning(analysis: Any, *codes: str) -> bool:
@@ -364,6 +368,7 @@ def test_19_one_stream_number_on_three_devices_is_three_streams(ask: Ask) -> Non
 # ── damage ───────────────────────────────────────────────────────────────────────────────────────────
 
 
+@awaits_loader
 def test_17_impossible_timestamps_are_left_out_and_counted() -> None:
     def good() -> Build:
         b = Build(at=1_700_000_000_000_000, base_ns=None).op("aten::mm", -20, -10)
@@ -425,6 +430,7 @@ def _two_kernels() -> Build:
     )
 
 
+@awaits_loader
 def test_spare_b_a_file_cut_in_an_event_keeps_what_came_before() -> None:
     text = _two_kernels().op("aten::relu", 70, 80).write()
     analysis = only(text[: text.index("aten::relu") + 4].encode())
@@ -432,6 +438,7 @@ def test_spare_b_a_file_cut_in_an_event_keeps_what_came_before() -> None:
     assert row_of(analysis, "trace").compute_ns == 40_000
 
 
+@awaits_loader
 def test_spare_b_a_raw_control_character_keeps_the_rest() -> None:
     text = _two_kernels().op("aten::relu", 70, 80).write().replace("aten::relu", "aten::re\x01lu")
     analysis = only(text.encode())
@@ -484,6 +491,20 @@ def test_spare_d_a_kernel_belongs_to_the_step_that_launched_it(ask: Ask) -> None
     assert answer.window == "device"
     assert answer.by_step[3]["compute"] == 85
     assert answer.by_step[4]["compute"] == 65
+
+
+def test_device_windows_leave_out_the_work_of_a_step_that_was_not_recorded(
+    ask: Ask, request: pytest.FixtureRequest
+) -> None:
+    if ask is _ask_product:
+        # The product lets window 7 last until the end of all that was launched before the end of step 7.
+        request.applymarker(pytest.mark.xfail(strict=True, reason="windows after a missing step"))
+    b = Build().step(5, 0, 100).step(7, 200, 300).op("aten::mm", 0, 1).op("aten::mm", 200, 201)
+    b.kernel("k", 10, 120, launched=(5, 6)).kernel("k", 290, 400, launched=(250, 251))
+    b.kernel("of step 6", 150, 900, launched=(140, 141), stream=20)
+    answer = ask(b)
+    assert answer.window == "device"
+    assert answer.by_step[7] == {"total": 200, "compute": 200}
 
 
 # ── idle causes ──────────────────────────────────────────────────────────────────────────────────────

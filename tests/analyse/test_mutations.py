@@ -285,5 +285,4 @@ def caught(patch: pytest.MonkeyPatch, mutation: Mutation) -> int | None:
 
 @pytest.mark.parametrize("name", list(MUTATIONS))
 def test_the_comparison_catches(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("stepscope.trace.load")
     assert caught(monkeypatch, MUTATIONS[name]) is not None
