@@ -36,14 +36,13 @@ REAL = {
     "resnet50_num_workers_0": "traces/kineto/*/resnet50_num_workers_0/*.pt.trace.json.gz",
 }
 
-LOAD = "import sys; from stepscope.trace.load import load; load(sys.argv[1])"
+LOAD = "import sys; from stepscope.trace.load import load; load(sys.argv[1], native={})"
 LOAD_PEER = (
     "import logging, sys; logging.disable(logging.CRITICAL); "
     "from hta.common.trace import parse_trace_file; parse_trace_file(sys.argv[1])"
 )
 DIAGNOSE = "import sys; from stepscope.cli import main; sys.exit(main(['diagnose', sys.argv[1], '--format', 'json']))"
-NATIVE: dict[str, str] = {}
-FALLBACK = {"STEPSCOPE_LOADER": "python"}
+OURS = {"PYTHONPATH": str(ROOT / "src")}
 
 
 def shared_data() -> Path:
@@ -80,14 +79,13 @@ def sides_of(
     path: Path, peer: str | None, with_diagnose: bool
 ) -> tuple[dict[str, list[str]], dict[str, Mapping[str, str]]]:
     ours = sys.executable
-    sides = {"native": [ours, "-c", LOAD, str(path)], "fallback": [ours, "-c", LOAD, str(path)]}
-    env: dict[str, Mapping[str, str]] = {
-        "native": {"PYTHONPATH": str(ROOT / "src"), **NATIVE},
-        "fallback": {"PYTHONPATH": str(ROOT / "src"), **FALLBACK},
+    sides = {
+        "native": [ours, "-c", LOAD.format(True), str(path)],
+        "fallback": [ours, "-c", LOAD.format(False), str(path)],
     }
+    env: dict[str, Mapping[str, str]] = {"native": OURS, "fallback": OURS, "diagnose": OURS}
     if with_diagnose:
         sides["diagnose"] = [ours, "-c", DIAGNOSE, str(path)]
-        env["diagnose"] = {"PYTHONPATH": str(ROOT / "src")}
     if peer:
         sides["peer"] = [peer, "-c", LOAD_PEER, str(path)]
     return sides, env

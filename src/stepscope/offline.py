@@ -14,6 +14,7 @@ import dataclasses
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +157,8 @@ def _read_all(
             sources += [source for source in discover([path]) if source not in sources]
         except StepscopeError as error:
             reads.append(_refused(path, error))
+        except OSError as error:  # a folder on the way that may not be entered
+            reads.append(_refused(path, _unreadable(path, error)))
     if jobs > 1 and len(sources) > 1:
         import multiprocessing
         from concurrent.futures import ProcessPoolExecutor
@@ -181,9 +184,11 @@ def _read_one(name: str, steps: tuple[int, int] | None, on_progress: OnProgress 
     from stepscope.trace.load import load as load_file
 
     try:
-        trace = load_file(name)
+        trace = load_file(name, progress=partial(on_progress, name) if on_progress else None)
     except StepscopeError as error:
         return _refused(name, error)
+    except OSError as error:
+        return _refused(name, _unreadable(name, error))
     trace, num_secrets, known = redact.trace_without_secrets(trace)
     analyses = tuple(
         _only(analysis, steps) for analysis in analyse_rank(trace, steps=steps, rank=_rank_by_name(trace))
@@ -248,6 +253,11 @@ def _refused(name: str, error: StepscopeError) -> _Read:
         with contextlib.suppress(OSError):
             num_bytes = os.path.getsize(name)
     return _Read(Input(kind="trace", name=name, bytes=num_bytes, error=what), error=error)
+
+
+def _unreadable(name: str, error: OSError) -> InputError:
+    why = (error.strerror or type(error).__name__).lower()
+    return InputError(name, f"cannot be read: {why}", "check the path and its permissions")
 
 
 def _renamed(read: _Read, name: str | None) -> _Read:

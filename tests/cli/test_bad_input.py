@@ -82,10 +82,8 @@ def test_a_truncated_gzip_gives_what_came_before_the_cut(
     assert 0 < done.report["inputs"][0]["events"] < 3836
 
 
-def test_a_file_without_permission_as_an_ordinary_user(sample: Path, tmp_path: Path) -> None:
-    locked = tmp_path / "locked.json.gz"
-    shutil.copy(sample, locked)
-    locked.chmod(0)
+def as_ordinary_user(*words: str | Path, tmp_path: Path) -> Done:
+    """Run the command as nobody, where the tests run as root."""
     # Everything is imported before the process gives up root, for others may not read its Python.
     script = (
         "import io, os, sys, contextlib\n"
@@ -97,10 +95,17 @@ def test_a_file_without_permission_as_an_ordinary_user(sample: Path, tmp_path: P
         "assert os.getuid() != 0\n"
         "sys.exit(main(sys.argv[1:]))\n"
     )
-    for folder in (tmp_path, *tmp_path.parents):
-        if folder.owner() == "root" and folder != Path("/") and os.getuid() == 0 and "pytest" in folder.name:
+    for folder in (tmp_path, *tmp_path.parents):  # pytest's own folders are closed to others
+        if os.getuid() == 0 and "pytest" in str(folder):
             folder.chmod(0o755)
-    done = run_process([sys.executable, "-c", script, "diagnose", str(locked)], cwd=Path("/"))
+    return run_process([sys.executable, "-c", script, *words], cwd=Path("/"))
+
+
+def test_a_file_without_permission_as_an_ordinary_user(sample: Path, tmp_path: Path) -> None:
+    locked = tmp_path / "locked.json.gz"
+    shutil.copy(sample, locked)
+    locked.chmod(0)
+    done = as_ordinary_user("diagnose", locked, tmp_path=tmp_path)
     assert done.code == 3
     assert is_one_line(done, "locked.json.gz")
     assert "ermission" in done.err
@@ -118,6 +123,16 @@ def test_one_bad_among_eight_good_is_named_and_the_rest_is_used(
     assert len(inputs) == 9
     assert [name for name, i in inputs.items() if "error" in i] == ["rank8.json.gz"]
     assert {row["rank"] for row in done.report["accounting"]} == set(range(8))
+
+
+def test_a_folder_without_permission_as_an_ordinary_user(sample: Path, tmp_path: Path) -> None:
+    (tmp_path / "locked").mkdir()
+    shutil.copy(sample, tmp_path / "locked" / "x.json.gz")
+    (tmp_path / "locked").chmod(0)
+    done = as_ordinary_user("diagnose", tmp_path / "locked" / "x.json.gz", tmp_path=tmp_path)
+    assert done.code == 3
+    assert is_one_line(done, "x.json.gz")
+    assert "ermission" in done.err
 
 
 def test_only_bad_inputs_is_3_and_names_the_first(stepscope: Run, tmp_path: Path) -> None:

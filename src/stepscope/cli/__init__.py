@@ -78,7 +78,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(f"{error.format_message()} (see `{where} --help`)", 2, is_debug)
     except click.ClickException as error:
         return _fail(error.format_message(), 2, is_debug)
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, click.Abort) as error:
+        if isinstance(error.__cause__, EOFError):  # which click takes for an interrupt too
+            return _fail(_ours(error.__cause__, is_debug), EXIT_OURS, is_debug)
         return _fail("interrupted", EXIT_INTERRUPTED, False)
     except BrokenPipeError:
         # The reader has gone (`| head`): nothing is left to say, and nothing went wrong.
@@ -89,9 +91,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MemoryError:
         return _fail("out of memory; give fewer files at a time, or fewer --jobs", 3, is_debug)
     except Exception as error:  # noqa: BLE001  the outer wall
-        what = " ".join(f"{type(error).__name__}: {error}".split())
-        mend = "this is a fault of stepscope: please report it with the command"
-        return _fail(f"{what}; {mend}{'' if is_debug else ' and what --debug adds'}", EXIT_OURS, is_debug)
+        return _fail(_ours(error, is_debug), EXIT_OURS, is_debug)
+
+
+def _ours(error: BaseException, is_debug: bool) -> str:
+    mend = "this is a fault of stepscope: please report it with the command"
+    return f"{type(error).__name__}: {error}; {mend}{'' if is_debug else ' and what --debug adds'}"
 
 
 def _fail(line: str, code: int, is_debug: bool) -> int:
