@@ -82,9 +82,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(error.__cause__, EOFError):  # which click takes for an interrupt too
             return _fail(_ours(error.__cause__, is_debug), EXIT_OURS, is_debug)
         return _fail("interrupted", EXIT_INTERRUPTED, False)
-    except BrokenPipeError:
-        # The reader has gone (`| head`): nothing is left to say, and nothing went wrong.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (BrokenPipeError, SystemExit):
+        # The reader has gone (`| head`): nothing is left to say, and nothing went wrong. Click makes an exit of it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
     except StepscopeError as error:
         return _fail(str(error), error.exit_code, is_debug)
