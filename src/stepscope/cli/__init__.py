@@ -83,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _fail(_ours(error.__cause__, is_debug), EXIT_OURS, is_debug)
         return _fail("interrupted", EXIT_INTERRUPTED, False)
     except (BrokenPipeError, SystemExit):
-        # The reader has gone (`| head`): nothing is left to say, and nothing went wrong. Click makes an exit of it.
+        # The reader has gone (`| head`): nothing is left to say, and nothing went wrong. Click exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
     except StepscopeError as error:
