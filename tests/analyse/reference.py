@@ -509,10 +509,11 @@ class Reference:
 
         kind, windows = self.windows(acts)
         by_step: dict[int, Parts] = {}
+        # The gap after the last activity is one gap, up to the end of the last window.
+        tail: dict[int, str] = {}
+        if kind == "host" and max(end for _, _, end in windows) > last:
+            tail, _ = self.explain(acts, last, max(end for _, _, end in windows), None)
         for n, start, end in windows:
-            tail: dict[int, str] = {}
-            if kind == "host" and end > last:
-                tail, _ = self.explain(acts, last, end, None)
             by_step[n] = self.count(painted, causes, tail, start, end)
         total = Parts()
         for n, parts in by_step.items():

@@ -494,11 +494,8 @@ def test_spare_d_a_kernel_belongs_to_the_step_that_launched_it(ask: Ask) -> None
 
 
 def test_device_windows_leave_out_the_work_of_a_step_that_was_not_recorded(
-    ask: Ask, request: pytest.FixtureRequest
+    ask: Ask,
 ) -> None:
-    if ask is _ask_product:
-        # The product lets window 7 last until the end of all that was launched before the end of step 7.
-        request.applymarker(pytest.mark.xfail(strict=True, reason="windows after a missing step"))
     b = Build().step(5, 0, 100).step(7, 200, 300).op("aten::mm", 0, 1).op("aten::mm", 200, 201)
     b.kernel("k", 10, 120, launched=(5, 6)).kernel("k", 290, 400, launched=(250, 251))
     b.kernel("of step 6", 150, 900, launched=(140, 141), stream=20)

@@ -133,7 +133,8 @@ def windows(steps: Steps, activities: Activities, owner: I64) -> Windows:
     has = activities.launch_row >= 0
     smallest = np.iinfo(np.int64).min
     order = np.argsort(np.where(has, activities.called_ns, smallest), kind="stable")
-    known = has | activities.is_before_trace
+    # Work issued between two recorded steps, by one that was not, moves no boundary.
+    known = (owner >= 0) | activities.is_before_trace | (has & (activities.called_ns < steps.start_ns[0]))
     order = order[known[order]]
     launch = np.where(has, activities.called_ns, smallest)[order]
     reach = np.maximum.accumulate(activities.end_ns[order])

@@ -1,0 +1,955 @@
+// One pass over the events of a Kineto trace: text in, columns out.
+//
+// The caller finds the event array, feeds text in chunks and takes the columns. Which argument goes to which column
+// comes in as a table (kineto_table.py), the one that the pure fallback reads too. Strings are interned as
+// they are written; decoding happens once for each distinct one, outside. An event is parsed where it lies; one that the
+// chunk cuts is parsed again when more text has come. A malformed event is given up, and parsing goes on at
+// the next place where an event plausibly starts.
+//
+// Plain C interface, no dependency. SSE2 where there is, else plain C++.
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#if defined(__SSE2__) || defined(_M_X64)
+#include <emmintrin.h>
+#define HAS_SSE2 1
+#endif
+#if defined(_WIN32)
+#define API extern "C" __declspec(dllexport)
+#else
+#define API extern "C" __attribute__((visibility("default")))
+#endif
+
+namespace {
+
+constexpr int64_t kAbsent64 = INT64_MIN;
+constexpr int32_t kAbsent32 = INT32_MIN;
+constexpr int kMaxSlots = 64;
+constexpr int kMaxTables = 16;
+constexpr int kMaxColumns = 20;
+
+typedef const uint8_t* Text;
+
+enum Kind : uint8_t { kInt, kString, kRaw, kFloat, kPercent, kTriple };
+enum Type : uint8_t { kI64, kI32, kF32, kId };
+enum Result { kOk, kNeedMore, kBad };
+
+// A growing column. realloc moves pages instead of copying for large blocks, and pages never written are never resident.
+struct Column {
+  uint8_t* data = nullptr;
+  size_t size = 0, room = 0;
+
+  void* grow(size_t bytes) {
+    if (size + bytes > room) {
+      size_t wanted = room + room / 2 + 4096;
+      if (wanted < size + bytes) wanted = size + bytes;
+      void* moved = realloc(data, wanted);
+      if (!moved) throw std::bad_alloc();
+      data = static_cast<uint8_t*>(moved);
+      room = wanted;
+    }
+    void* at = data + size;
+    size += bytes;
+    return at;
+  }
+  template <class T>
+  void push(T value) {
+    memcpy(grow(sizeof(T)), &value, sizeof(T));
+  }
+  void release() {
+    free(data);
+    data = nullptr;
+    size = room = 0;
+  }
+  ~Column() { free(data); }
+};
+
+inline uint64_t load64(Text p) {
+  uint64_t v;
+  memcpy(&v, p, 8);
+  return v;
+}
+
+inline uint64_t hash_of(Text p, size_t n) {
+  uint64_t h = 0x9E3779B97F4A7C15ull ^ (n * 0xff51afd7ed558ccdull);
+  while (n >= 8) {
+    h = (h ^ load64(p)) * 0x9FB21C651E98DF25ull;
+    h ^= h >> 32;
+    p += 8;
+    n -= 8;
+  }
+  uint64_t last = 0;
+  memcpy(&last, p, n);
+  h = (h ^ last) * 0x9FB21C651E98DF25ull;
+  return h ^ (h >> 29);
+}
+
+// Distinct byte strings in order of first appearance.
+struct Interner {
+  Column text, ends;
+  struct Cell {
+    uint64_t hash;
+    int32_t id;
+  };
+  Cell* cells = nullptr;
+  size_t mask = 0, used = 0;
+
+  ~Interner() { free(cells); }
+  int32_t count() const { return int32_t(ends.size / 8); }
+  size_t begin_of(int32_t id) const { return id == 0 ? 0 : size_t(reinterpret_cast<uint64_t*>(ends.data)[id - 1]); }
+  size_t end_of(int32_t id) const { return size_t(reinterpret_cast<uint64_t*>(ends.data)[id]); }
+  bool is(int32_t id, Text p, size_t n) const {
+    size_t b = begin_of(id);
+    return end_of(id) - b == n && memcmp(text.data + b, p, n) == 0;
+  }
+  void rehash() {
+    size_t size = cells ? (mask + 1) * 2 : 4096;
+    Cell* bigger = static_cast<Cell*>(malloc(size * sizeof(Cell)));
+    if (!bigger) throw std::bad_alloc();
+    for (size_t i = 0; i < size; i++) bigger[i].id = -1;
+    for (size_t i = 0; cells && i <= mask; i++) {
+      if (cells[i].id < 0) continue;
+      size_t at = cells[i].hash & (size - 1);
+      while (bigger[at].id >= 0) at = (at + 1) & (size - 1);
+      bigger[at] = cells[i];
+    }
+    free(cells);
+    cells = bigger;
+    mask = size - 1;
+  }
+  int32_t intern(Text p, size_t n) {
+    if (!cells || used * 2 > mask) rehash();
+    uint64_t h = hash_of(p, n);
+    size_t at = h & mask;
+    while (cells[at].id >= 0) {
+      if (cells[at].hash == h && is(cells[at].id, p, n)) return cells[at].id;
+      at = (at + 1) & mask;
+    }
+    int32_t id = count();
+    if (n) memcpy(text.grow(n), p, n);
+    ends.push(uint64_t(text.size));
+    cells[at].hash = h;
+    cells[at].id = id;
+    used++;
+    return id;
+  }
+};
+
+struct Key {
+  uint8_t kind, slot, size;
+  uint8_t text[48];
+};
+
+struct ColumnSpec {
+  uint8_t slot, type;
+};
+
+struct Table {
+  uint8_t phase;
+  uint64_t trigger = 0;
+  int num_columns = 0;
+  ColumnSpec spec[kMaxColumns];
+  Column row, columns[kMaxColumns];
+};
+
+// What a value was, as its bytes without quotes.
+struct Value {
+  Text begin, end;
+  bool is_string;
+};
+
+inline bool is_space(uint8_t c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
+inline Text skip_space(Text p, Text end) {
+  while (p < end && is_space(*p)) p++;
+  return p;
+}
+
+struct Parser {
+  // configuration
+  Key keys[96];
+  int num_keys = 0;
+  Table tables[kMaxTables];
+  int num_tables = 0;
+  size_t max_string, max_nesting;
+
+  // results
+  Column ts, dur, name, cat, track, index;                      // complete events
+  Column mark_ts, mark_name, mark_cat, mark_track, mark_index;  // instants
+  Column pair_ts, pair_name, pair_cat, pair_track, pair_index, pair_phase;  // B and E
+  Column flow_ts, flow_id, flow_track, flow_cat, flow_phase;
+  Column meta_name, meta_track, meta_text;  // M
+  Interner names, cats, texts, tracks;
+  int64_t counts[8] = {0, 0, 0, 0, 0, 0, 0, 0};  // kept, lost, repaired, bad time, no duration, counters, other, lost bytes
+  int64_t first_lost = -1, first_repair = -1, first_bad_time = -1, mixed_at = -1;
+
+  // state
+  int64_t consumed = 0;  // bytes of the event text consumed by earlier feeds
+  int64_t num_events = 0;
+  bool is_lost = false, is_closed = false, was_comma = true, force = false;
+  int64_t lost_from = 0;
+
+  // the event at hand
+  uint64_t present;
+  int64_t slots[kMaxSlots];
+  bool repaired;
+  int expected[97];
+
+  // look-aside: events repeat their neighbours' strings
+  int32_t last_cat = -1, last_name = -1, last_track = -1;
+  Column track_key;
+  size_t last_track_size = 0;
+  uint8_t last_track_text[256];
+
+  // ── tokens ──────────────────────────────────────────────────────────────────────────────────────
+
+  // p is behind the opening quote; *out is the closing quote.
+  Result string_end(Text p, Text end, Text* out) {
+    Text start = p;
+    for (;;) {
+#ifdef HAS_SSE2
+      const __m128i quote = _mm_set1_epi8('"'), slash = _mm_set1_epi8('\\');
+      while (p + 16 <= end) {
+        __m128i v = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+        int hit = _mm_movemask_epi8(_mm_or_si128(_mm_cmpeq_epi8(v, quote), _mm_cmpeq_epi8(v, slash)));
+        if (hit) {
+          p += __builtin_ctz(unsigned(hit));
+          break;
+        }
+        p += 16;
+      }
+#endif
+      while (p < end && *p != '"' && *p != '\\') p++;
+      if (size_t(p - start) > max_string) return kBad;
+      if (p >= end) return kNeedMore;
+      if (*p == '"') {
+        *out = p;
+        return kOk;
+      }
+      if (p + 1 >= end) return kNeedMore;
+      p += 2;
+    }
+  }
+
+  // Any value; *next is behind it.
+  Result value(Text p, Text end, Value* v, Text* next) {
+    if (p >= end) return kNeedMore;
+    uint8_t c = *p;
+    if (c == '"') {
+      Text close;
+      Result r = string_end(p + 1, end, &close);
+      if (r != kOk) return r;
+      v->begin = p + 1;
+      v->end = close;
+      v->is_string = true;
+      *next = close + 1;
+      return kOk;
+    }
+    v->begin = p;
+    v->is_string = false;
+    if (c == '[' || c == '{') {
+      size_t depth = 0;
+      // Brackets are only counted, not paired: a pair that does not match ends in an error of what follows.
+      while (p < end) {
+        uint8_t b = *p;
+        if (b == '"') {
+          Text close;
+          Result r = string_end(p + 1, end, &close);
+          if (r != kOk) return r;
+          p = close + 1;
+          continue;
+        }
+        if (b == '[' || b == '{') {
+          if (++depth > max_nesting) return kBad;
+        } else if (b == ']' || b == '}') {
+          if (--depth == 0) {
+            v->end = p + 1;
+            *next = p + 1;
+            return kOk;
+          }
+        }
+        p++;
+      }
+      return kNeedMore;
+    }
+    // A number, a word, or what other writers leave there (nan, inf, N/A).
+    while (p < end) {
+      uint8_t b = *p;
+      if (b == ',' || b == '}' || b == ']' || is_space(b)) break;
+      if (b == '"' || b == '{' || b == '[' || b == ':') return kBad;
+      p++;
+    }
+    if (p >= end) return kNeedMore;
+    if (p == v->begin) return kBad;
+    if (p - v->begin > 4096) return kBad;
+    v->end = p;
+    *next = p;
+    return kOk;
+  }
+
+  // A whole number; fractions are cut. False where it is none. Beyond 64 bits signed, 64 bits unsigned wrap; beyond those none.
+  static bool integer(const Value& v, int64_t* out) {
+    Text p = v.begin, end = v.end;
+    bool minus = false;
+    if (p < end && (*p == '-' || *p == '+')) minus = *p++ == '-';
+    if (p >= end || *p < '0' || *p > '9') return false;
+    uint64_t n = 0;
+    while (p < end && *p >= '0' && *p <= '9') {
+      uint64_t digit = uint64_t(*p++ - '0');
+      if (n > (UINT64_MAX - digit) / 10) return false;
+      n = n * 10 + digit;
+    }
+    if (p < end) {
+      if (*p != '.') return false;
+      for (p++; p < end; p++)
+        if (*p < '0' || *p > '9') return false;
+    }
+    *out = int64_t(minus ? 0 - n : n);
+    return *out != kAbsent64;
+  }
+
+  // Microseconds in decimal text to nanoseconds, ties to even. False where it is no number or does not fit.
+  static bool nanoseconds(const Value& v, int64_t* out) {
+    Text p = v.begin, end = v.end;
+    bool minus = false;
+    if (p < end && (*p == '-' || *p == '+')) minus = *p++ == '-';
+    uint64_t whole = 0;
+    int digits = 0;
+    while (p < end && *p >= '0' && *p <= '9') {
+      if (whole > 9223372036854774ull) return false;
+      whole = whole * 10 + uint64_t(*p++ - '0');
+      digits++;
+    }
+    uint64_t nanos = 0;
+    if (p < end && *p == '.') {
+      p++;
+      uint64_t part = 0;
+      int places = 0;
+      bool more = false, half = false;
+      int first_dropped = -1;
+      while (p < end && *p >= '0' && *p <= '9') {
+        digits++;
+        if (places < 3) {
+          part = part * 10 + uint64_t(*p - '0');
+          places++;
+        } else if (first_dropped < 0) {
+          first_dropped = *p - '0';
+        } else if (*p != '0') {
+          more = true;
+        }
+        p++;
+      }
+      while (places++ < 3) part *= 10;
+      half = first_dropped == 5 && !more;
+      if (first_dropped > 5 || (first_dropped == 5 && more)) part++;
+      else if (half && (part & 1)) part++;
+      nanos = part;
+    }
+    if (!digits) return false;
+    if (p < end) return exponent(v, out);
+    if (whole > 9223372036854774ull) return false;
+    int64_t n = int64_t(whole * 1000 + nanos);
+    *out = minus ? -n : n;
+    return true;
+  }
+
+  // The rare form with an exponent: digits and a shifted point, exactly.
+  static bool exponent(const Value& v, int64_t* out) {
+    uint8_t digits[64];
+    int n = 0, point = -1, exp10 = 0;
+    Text p = v.begin, end = v.end;
+    bool minus = false;
+    if (*p == '-' || *p == '+') minus = *p++ == '-';
+    for (; p < end && (*p == '.' || (*p >= '0' && *p <= '9')); p++) {
+      if (*p == '.') {
+        if (point >= 0) return false;
+        point = n;
+      } else {
+        if (n >= 60) return false;
+        digits[n++] = uint8_t(*p - '0');
+      }
+    }
+    if (point < 0) point = n;
+    if (p >= end || (*p != 'e' && *p != 'E')) return false;
+    p++;
+    bool down = false;
+    if (p < end && (*p == '-' || *p == '+')) down = *p++ == '-';
+    if (p >= end) return false;
+    for (; p < end; p++) {
+      if (*p < '0' || *p > '9' || exp10 > 1000) return false;
+      exp10 = exp10 * 10 + (*p - '0');
+    }
+    point += (down ? -exp10 : exp10) + 3;  // nanoseconds
+    uint64_t whole = 0;
+    for (int i = 0; i < point; i++) {
+      if (whole > 922337203685477579ull) return false;
+      whole = whole * 10 + (i < n ? digits[i] : 0);
+    }
+    int first = point >= 0 && point < n ? digits[point] : 0;
+    bool more = false;
+    for (int i = point + 1 > 0 ? point + 1 : 0; i < n; i++) more |= digits[i] != 0;
+    if (point < 0) first = 0;
+    if (first > 5 || (first == 5 && (more || (whole & 1)))) whole++;
+    if (whole > uint64_t(INT64_MAX)) return false;
+    *out = minus ? -int64_t(whole) : int64_t(whole);
+    return true;
+  }
+
+  static bool real(const Value& v, double* out) {
+    char copy[64];
+    size_t n = size_t(v.end - v.begin);
+    if (n == 0 || n >= sizeof copy) return false;
+    for (size_t i = 0; i < n; i++) {
+      uint8_t c = v.begin[i];
+      if (!((c >= '0' && c <= '9') || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E')) return false;
+      copy[i] = char(c);
+    }
+    copy[n] = 0;
+    char* stop;
+    *out = strtod(copy, &stop);
+    return *stop == 0;
+  }
+
+  static bool is_null(const Value& v) { return !v.is_string && v.end - v.begin == 4 && memcmp(v.begin, "null", 4) == 0; }
+
+  // ── one event ───────────────────────────────────────────────────────────────────────────────────
+
+  void set(int slot, int64_t n) {
+    slots[slot] = n;
+    present |= 1ull << slot;
+  }
+  void unset(int slot) { present &= ~(1ull << slot); }
+
+  void argument(const Key& key, const Value& v) {
+    int64_t n;
+    double x;
+    switch (key.kind) {
+      case kInt:
+        if (integer(v, &n)) set(key.slot, n);
+        else unset(key.slot);
+        break;
+      case kString:
+      case kRaw:
+        if (is_null(v)) unset(key.slot);
+        else set(key.slot, texts.intern(v.begin, size_t(v.end - v.begin)));
+        break;
+      case kFloat:
+      case kPercent:
+        if (real(v, &x)) {
+          float f = float(key.kind == kPercent ? x / 100.0 : x);
+          int32_t bits;
+          memcpy(&bits, &f, 4);
+          set(key.slot, bits);
+        } else {
+          unset(key.slot);
+        }
+        break;
+      case kTriple: {
+        Text p = v.begin, end = v.end;
+        if (p >= end || *p != '[') break;
+        p++;
+        int i = 0;
+        while (i < 3) {
+          p = skip_space(p, end);
+          Value part = {p, p, false};
+          while (p < end && *p != ',' && *p != ']' && !is_space(*p)) p++;
+          part.end = p;
+          if (integer(part, &n)) set(key.slot + i, n);
+          else break;
+          i++;
+          p = skip_space(p, end);
+          if (p >= end || *p != ',') break;
+          p++;
+        }
+        break;
+      }
+    }
+  }
+
+  // The key at p (behind its opening quote): its position in `keys`, num_keys where unknown; *close is its closing quote.
+  Result find_key(Text p, Text end, int* previous, int* found, Text* close) {
+    int guess = expected[*previous];
+    if (guess < num_keys) {
+      const Key& k = keys[guess];
+      if (p + k.size < end && p[k.size] == '"' && memcmp(p, k.text, k.size) == 0) {
+        *found = guess;
+        *close = p + k.size;
+        *previous = guess;
+        return kOk;
+      }
+    }
+    Result r = string_end(p, end, close);
+    if (r != kOk) return r;
+    size_t n = size_t(*close - p);
+    *found = num_keys;
+    for (int i = 0; i < num_keys; i++) {
+      if (keys[i].size == n && memcmp(keys[i].text, p, n) == 0) {
+        *found = i;
+        break;
+      }
+    }
+    expected[*previous] = *found;
+    *previous = *found;
+    return kOk;
+  }
+
+  // `{` to `}` of the arguments.
+  Result arguments(Text p, Text end, Text* next) {
+    int previous = num_keys;
+    bool need_comma = false;
+    p++;
+    for (;;) {
+      p = skip_space(p, end);
+      if (p >= end) return kNeedMore;
+      if (*p == '}') {
+        *next = p + 1;
+        return kOk;
+      }
+      if (*p == ',') {
+        if (!need_comma) repaired = true;
+        need_comma = false;
+        p++;
+        continue;
+      }
+      if (*p != '"' || need_comma) return kBad;
+      int found;
+      Text close;
+      Result r = find_key(p + 1, end, &previous, &found, &close);
+      if (r != kOk) return r;
+      p = skip_space(close + 1, end);
+      if (p >= end) return kNeedMore;
+      if (*p != ':') return kBad;
+      p = skip_space(p + 1, end);
+      Value v;
+      r = value(p, end, &v, &p);
+      if (r != kOk) return r;
+      if (found < num_keys) argument(keys[found], v);
+      need_comma = true;
+    }
+  }
+
+  int32_t track_of(const Value& pid, const Value& tid) {
+    size_t a = size_t(pid.end - pid.begin), b = size_t(tid.end - tid.begin), n = a + b + 3;
+    uint8_t small[256];
+    uint8_t* buffer = n <= sizeof small ? small : static_cast<uint8_t*>(malloc(n));
+    if (!buffer) throw std::bad_alloc();
+    buffer[0] = uint8_t('0' + pid.is_string * 2 + tid.is_string);
+    memcpy(buffer + 1, pid.begin, a);
+    buffer[1 + a] = 0;
+    memcpy(buffer + 2 + a, tid.begin, b);
+    buffer[2 + a + b] = 0;
+    int32_t id;
+    if (last_track >= 0 && n == last_track_size && memcmp(buffer, last_track_text, n) == 0) {
+      id = last_track;
+    } else {
+      id = tracks.intern(buffer, n);
+      if (n <= sizeof last_track_text) {
+        last_track = id;
+        last_track_size = n;
+        memcpy(last_track_text, buffer, n);
+      }
+    }
+    if (buffer != small) free(buffer);
+    return id;
+  }
+
+  static int32_t repeat_or_intern(Interner& in, int32_t* last, Text p, size_t n) {
+    if (*last < 0 || !in.is(*last, p, n)) *last = in.intern(p, n);
+    return *last;
+  }
+
+  void emit(uint8_t phase, int32_t row) {
+    for (int t = 0; t < num_tables; t++) {
+      Table& table = tables[t];
+      if (table.phase != phase || !(present & table.trigger)) continue;
+      table.row.push(row);
+      for (int c = 0; c < table.num_columns; c++) {
+        const ColumnSpec s = table.spec[c];
+        bool has = present >> s.slot & 1;
+        int64_t n = slots[s.slot];
+        switch (s.type) {
+          case kI64:
+            table.columns[c].push(has ? n : kAbsent64);
+            break;
+          case kI32:
+            table.columns[c].push(int32_t(has && n > INT32_MIN && n <= INT32_MAX ? n : kAbsent32));
+            break;
+          case kF32:
+            table.columns[c].push(int32_t(has ? n : 0x7fc00000));
+            break;
+          default:
+            table.columns[c].push(int32_t(has ? n : -1));
+        }
+      }
+    }
+  }
+
+  // `{` to `}` of one event, and its row.
+  Result event(Text p, Text end, Text* next) {
+    static const uint8_t zero[] = "0";
+    Value none = {zero, zero, false};
+    Value v_name = none, v_cat = none, v_ts = none, v_dur = none, v_id = none;
+    Value v_pid = {zero, zero + 1, false}, v_tid = v_pid;
+    bool has_ts = false, has_dur = false, has_name = false, has_id = false;
+    uint8_t phase = 0;
+    int64_t at = consumed_at(p);
+    present = 0;
+    repaired = false;
+    bool need_comma = false;
+    p++;
+    for (;;) {
+      p = skip_space(p, end);
+      if (p >= end) return kNeedMore;
+      if (*p == '}') {
+        p++;
+        break;
+      }
+      if (*p == ',') {
+        if (!need_comma) repaired = true;
+        need_comma = false;
+        p++;
+        continue;
+      }
+      if (*p != '"' || need_comma) return kBad;
+      Text key = p + 1, close;
+      Result r = string_end(key, end, &close);
+      if (r != kOk) return r;
+      size_t size = size_t(close - key);
+      p = skip_space(close + 1, end);
+      if (p >= end) return kNeedMore;
+      if (*p != ':') return kBad;
+      p = skip_space(p + 1, end);
+      if (p >= end) return kNeedMore;
+      if (size == 4 && memcmp(key, "args", 4) == 0) {
+        present = 0;
+        if (*p == '{') {
+          r = arguments(p, end, &p);
+        } else {
+          Value ignored;
+          r = value(p, end, &ignored, &p);
+        }
+        if (r != kOk) return r;
+        need_comma = true;
+        continue;
+      }
+      Value v;
+      r = value(p, end, &v, &p);
+      if (r != kOk) return r;
+      need_comma = true;
+      switch (size) {
+        case 2:
+          if (key[0] == 'p' && key[1] == 'h') phase = v.end - v.begin == 1 ? *v.begin : 0;
+          else if (key[0] == 't' && key[1] == 's') v_ts = v, has_ts = true;
+          else if (key[0] == 'i' && key[1] == 'd') v_id = v, has_id = true;
+          break;
+        case 3:
+          if (memcmp(key, "pid", 3) == 0) v_pid = v;
+          else if (memcmp(key, "tid", 3) == 0) v_tid = v;
+          else if (memcmp(key, "dur", 3) == 0) v_dur = v, has_dur = true;
+          else if (memcmp(key, "cat", 3) == 0) v_cat = v;
+          break;
+        case 4:
+          if (memcmp(key, "name", 4) == 0) v_name = v, has_name = true;
+          break;
+      }
+    }
+    if (!phase) return kBad;
+    *next = p;
+    (void)has_name;
+    int64_t when = 0;
+    int32_t position = int32_t(num_events);
+    bool needs_time = phase != 'M';
+    bool has_time = has_ts && nanoseconds(v_ts, &when);
+    if (repaired) {
+      counts[2]++;
+      if (first_repair < 0) first_repair = at;
+    }
+    if (needs_time && phase != 'C' && !has_time) {
+      counts[3]++;
+      if (first_bad_time < 0) first_bad_time = at;
+      return kOk;
+    }
+    switch (phase) {
+      case 'X': {
+        int64_t length = 0;
+        if (!has_dur) {
+          counts[4]++;
+        } else if (!nanoseconds(v_dur, &length)) {
+          counts[3]++;
+          if (first_bad_time < 0) first_bad_time = at;
+          return kOk;
+        }
+        int32_t row = int32_t(ts.size / 8);
+        ts.push(when);
+        dur.push(length);
+        name.push(repeat_or_intern(names, &last_name, v_name.begin, size_t(v_name.end - v_name.begin)));
+        cat.push(repeat_or_intern(cats, &last_cat, v_cat.begin, size_t(v_cat.end - v_cat.begin)));
+        track.push(track_of(v_pid, v_tid));
+        index.push(position);
+        emit('X', row);
+        break;
+      }
+      case 'i':
+      case 'I':
+      case 'R': {
+        bool is_memory = v_name.end - v_name.begin == 8 && memcmp(v_name.begin, "[memory]", 8) == 0;
+        int32_t row = int32_t(mark_ts.size / 8);
+        mark_ts.push(when);
+        mark_name.push(names.intern(v_name.begin, size_t(v_name.end - v_name.begin)));
+        mark_cat.push(cats.intern(v_cat.begin, size_t(v_cat.end - v_cat.begin)));
+        mark_track.push(track_of(v_pid, v_tid));
+        mark_index.push(position);
+        if (is_memory) emit('i', row);
+        break;
+      }
+      case 'B':
+      case 'E':
+        pair_ts.push(when);
+        pair_name.push(names.intern(v_name.begin, size_t(v_name.end - v_name.begin)));
+        pair_cat.push(cats.intern(v_cat.begin, size_t(v_cat.end - v_cat.begin)));
+        pair_track.push(track_of(v_pid, v_tid));
+        pair_index.push(position);
+        pair_phase.push(phase);
+        break;
+      case 's':
+      case 't':
+      case 'f': {
+        int64_t id = kAbsent64;
+        if (has_id) integer(v_id, &id);
+        flow_ts.push(when);
+        flow_id.push(id);
+        flow_track.push(track_of(v_pid, v_tid));
+        flow_cat.push(repeat_or_intern(cats, &last_cat, v_cat.begin, size_t(v_cat.end - v_cat.begin)));
+        flow_phase.push(phase);
+        break;
+      }
+      case 'M':
+        meta_name.push(names.intern(v_name.begin, size_t(v_name.end - v_name.begin)));
+        meta_track.push(track_of(v_pid, v_tid));
+        meta_text.push(int32_t(present >> meta_slot & 1 ? slots[meta_slot] : -1));
+        break;
+      case 'C':
+        counts[5]++;
+        break;
+      default:
+        counts[6]++;
+    }
+    counts[0]++;
+    return kOk;
+  }
+  int meta_slot = 63;
+
+  // ── the array ───────────────────────────────────────────────────────────────────────────────────
+
+  Text chunk = nullptr;
+  int64_t consumed_at(Text p) const { return consumed + (p - chunk); }
+
+  static bool is_one_of(Text p, Text end, const char* const* words, Text* close) {
+    for (const char* const* w = words; *w; w++) {
+      size_t n = strlen(*w);
+      if (p + n < end && p[n] == '"' && memcmp(p, *w, n) == 0) {
+        *close = p + n + 1;
+        return true;
+      }
+    }
+    return false;
+  }
+
+  // `"word" :` at p, one of the words.
+  static bool has_member(Text p, Text end, const char* const* words) {
+    if (p >= end || *p != '"') return false;
+    Text close;
+    if (!is_one_of(p + 1, end, words, &close)) return false;
+    close = skip_space(close, end);
+    return close < end && *close == ':';
+  }
+
+  // Looks for the next event from p on. Returns where it starts, or the end of the array, or null: not in this chunk.
+  Text resume(Text p, Text end, bool final) {
+    static const char* const kEvent[] = {"ph", "name", "cat", "pid", "tid", "ts", "dur", "args", "id", "s", "bp", nullptr};
+    static const char* const kTop[] = {"schemaVersion", "deviceProperties", "distributedInfo", "traceEvents", "traceName",
+                                       "displayTimeUnit", "baseTimeNanoseconds", "trace_id", "record_shapes", "with_stack",
+                                       "profile_memory", "with_flops", "with_modules", "cuda_runtime_version", "metadata",
+                                       nullptr};
+    const size_t kReach = 512;  // room for a brace, white space and a key
+    for (; p < end; p++) {
+      if (*p != '{' && *p != ']') continue;
+      if (!final && size_t(end - p) < kReach) return nullptr;
+      Text inside = skip_space(p + 1, end);
+      if (*p == '{') {
+        if (has_member(inside, end, kTop)) {
+          mixed_at = consumed_at(p);
+          return p;
+        }
+        Text before = p;
+        while (before > chunk && is_space(before[-1])) before--;
+        bool is_separate = before == chunk || before[-1] == ',' || before[-1] == '[' || before[-1] == '}';
+        if (is_separate && has_member(inside, end, kEvent)) return p;
+      } else if (inside < end && *inside == ',' && has_member(skip_space(inside + 1, end), end, kTop)) {
+        return p;
+      }
+    }
+    return nullptr;
+  }
+
+  void lose(Text p) {
+    is_lost = true;
+    lost_from = consumed_at(p);
+    counts[1]++;
+    if (first_lost < 0) first_lost = lost_from;
+    num_events++;
+  }
+
+  // Parses what can be parsed; returns the bytes it is done with.
+  size_t feed(Text text, size_t size, bool final) {
+    chunk = text;
+    Text p = text, end = text + size;
+    while (!is_closed && mixed_at < 0) {
+      if (is_lost) {
+        // The place itself failed: look behind it.
+        Text from = p + (consumed_at(p) == lost_from ? 1 : 0);
+        Text found = resume(from, end, final);
+        if (!found) {
+          size_t keep = final ? 0 : size_t(end - p) < 1024 ? size_t(end - p) : 1024;
+          Text stop = end - keep;
+          if (stop < p) stop = p;
+          counts[7] += stop - p;
+          p = stop;
+          break;
+        }
+        counts[7] += found - p;
+        p = found;
+        is_lost = false;
+        was_comma = true;
+        if (mixed_at >= 0) break;
+      }
+      p = skip_space(p, end);
+      if (p >= end) break;
+      if (*p == ',') {
+        p++;
+        was_comma = true;
+        continue;
+      }
+      if (*p == ']') {
+        p++;
+        is_closed = true;
+        break;
+      }
+      if (*p != '{') {
+        lose(p);
+        continue;
+      }
+      Text next = p;
+      Result r = event(p, end, &next);
+      if (r == kOk) {
+        num_events++;
+        p = next;
+        continue;
+      }
+      if (r == kNeedMore && !final && !force) break;
+      if (r == kNeedMore && final && !looks_broken(p, end)) break;
+      lose(p);
+    }
+    consumed += p - text;
+    return size_t(p - text);
+  }
+
+  // At the end of the text: does another event start behind an unfinished one? Then it is broken, not cut.
+  bool looks_broken(Text p, Text end) {
+    int64_t saved = mixed_at;
+    Text found = resume(p + 1, end, true);
+    bool broken = found != nullptr;
+    mixed_at = saved;
+    return broken;
+  }
+};
+
+}  // namespace
+
+// Table blob: keys as (kind, slot, size, text), a zero-size key ends them; tables as (phase, columns, (slot, type)…, triggers,
+// slot…), a zero phase ends them.
+API void* stepscope_kineto_new(const uint8_t* spec, int64_t max_string, int64_t max_nesting, int meta_slot) {
+  Parser* p = new (std::nothrow) Parser();
+  if (!p) return nullptr;
+  p->max_string = size_t(max_string);
+  p->max_nesting = size_t(max_nesting);
+  p->meta_slot = meta_slot;
+  while (spec[2]) {
+    Key& k = p->keys[p->num_keys++];
+    k.kind = spec[0];
+    k.slot = spec[1];
+    k.size = spec[2];
+    memcpy(k.text, spec + 3, k.size);
+    spec += 3 + k.size;
+  }
+  spec += 3;
+  for (int i = 0; i <= p->num_keys; i++) p->expected[i] = i < p->num_keys ? i : 0;
+  while (*spec) {
+    Table& t = p->tables[p->num_tables++];
+    t.phase = *spec++;
+    t.num_columns = *spec++;
+    for (int c = 0; c < t.num_columns; c++) {
+      t.spec[c].slot = *spec++;
+      t.spec[c].type = *spec++;
+    }
+    int triggers = *spec++;
+    for (int i = 0; i < triggers; i++) t.trigger |= 1ull << *spec++;
+  }
+  return p;
+}
+
+// Bytes consumed, -1 when memory ran out.
+API int64_t stepscope_kineto_feed(void* parser, const uint8_t* text, int64_t size, int final, int force) {
+  Parser* p = static_cast<Parser*>(parser);
+  try {
+    p->force = force != 0;
+    return int64_t(p->feed(text, size_t(size), final != 0));
+  } catch (const std::bad_alloc&) {
+    return -1;
+  }
+}
+
+API void stepscope_kineto_state(void* parser, int64_t* out) {
+  Parser* p = static_cast<Parser*>(parser);
+  for (int i = 0; i < 8; i++) out[i] = p->counts[i];
+  out[8] = p->is_closed;
+  out[9] = p->is_lost;
+  out[10] = p->first_lost;
+  out[11] = p->first_repair;
+  out[12] = p->first_bad_time;
+  out[13] = p->mixed_at;
+  out[14] = p->num_events;
+}
+
+namespace {
+Column* column_of(Parser* p, int table, int column) {
+  Column* fixed[] = {&p->ts,         &p->dur,        &p->name,      &p->cat,        &p->track,      &p->index,
+                     &p->mark_ts,    &p->mark_name,  &p->mark_cat,  &p->mark_track, &p->mark_index, &p->pair_ts,
+                     &p->pair_name,  &p->pair_cat,   &p->pair_track, &p->pair_index, &p->pair_phase, &p->flow_ts,
+                     &p->flow_id,    &p->flow_track, &p->flow_cat,  &p->flow_phase, &p->meta_name,  &p->meta_track,
+                     &p->meta_text,  &p->names.text, &p->names.ends, &p->cats.text, &p->cats.ends,  &p->texts.text,
+                     &p->texts.ends, &p->tracks.text, &p->tracks.ends};
+  if (table < 0) return column >= 0 && column < int(sizeof fixed / sizeof *fixed) ? fixed[column] : nullptr;
+  if (table >= p->num_tables) return nullptr;
+  Table& t = p->tables[table];
+  if (column == 0) return &t.row;
+  return column <= t.num_columns ? &t.columns[column - 1] : nullptr;
+}
+}  // namespace
+
+API int64_t stepscope_kineto_size(void* parser, int table, int column) {
+  Column* c = column_of(static_cast<Parser*>(parser), table, column);
+  return c ? int64_t(c->size) : -1;
+}
+
+// Copies a column out and gives its memory back.
+API void stepscope_kineto_take(void* parser, int table, int column, void* into) {
+  Column* c = column_of(static_cast<Parser*>(parser), table, column);
+  if (!c) return;
+  if (c->size) memcpy(into, c->data, c->size);
+  c->release();
+}
+
+API void stepscope_kineto_free(void* parser) { delete static_cast<Parser*>(parser); }
