@@ -1,0 +1,159 @@
+"""Bytes in: a file's text in chunks, decompressed in a thread of its own where it is compressed."""
+
+from __future__ import annotations
+
+import hashlib
+import queue
+import threading
+import zlib
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from stepscope.model.error import InputError
+from stepscope.trace.limits import Limits
+
+GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+COMPRESSED_CHUNK = 1 << 20
+QUEUE_CHUNKS = 3
+
+
+class Text:
+    """The decompressed text of one input, chunk by chunk, with what was noticed on the way.
+
+    After iteration: `damage` says what was wrong with the compressed stream (`None`: nothing), `num_bytes` is the size as
+    it lies on disk and `sha256` its digest where asked for.
+    """
+
+    def __init__(self, stream: BinaryIO, name: str, limits: Limits, *, with_digest: bool) -> None:
+        self.name = name
+        self.damage: str | None = None
+        self.num_bytes = 0
+        self._stream = stream
+        self._limits = limits
+        self._digest = hashlib.sha256() if with_digest else None
+
+    @property
+    def sha256(self) -> str | None:
+        """The digest of the bytes read."""
+        return self._digest.hexdigest() if self._digest is not None else None
+
+    def chunks(self) -> Iterator[bytes]:
+        """Pieces of text in order. Raises InputError where a cap is passed or the codec is missing."""
+        head = self._read(COMPRESSED_CHUNK)
+        if head.startswith(GZIP):
+            yield from self._threaded(self._gunzip(head))
+        elif head.startswith(ZSTD):
+            yield from self._threaded(self._unzstd(head))
+        else:
+            while head:
+                yield head
+                head = self._read(self._limits.chunk)
+
+    def _read(self, size: int) -> bytes:
+        try:
+            data = self._stream.read(size)
+        except OSError as error:
+            mend = "check the disk or copy the file again"
+            raise InputError(
+                self.name, error.strerror or "cannot be read", mend, f"byte {self.num_bytes}"
+            ) from error
+        self.num_bytes += len(data)
+        if self._digest is not None:
+            self._digest.update(data)
+        return data
+
+    def _check(self, num_out: int) -> None:
+        limits = self._limits
+        if num_out > limits.max_output:
+            what = f"more than {limits.max_output >> 30} GB of text come out of it"
+            raise InputError(self.name, what, "record fewer steps, or split the file")
+        if num_out > limits.ratio_from and num_out > limits.max_ratio * self.num_bytes:
+            what = (
+                f"{num_out >> 20} MB of text from {self.num_bytes:,} bytes: more than {limits.max_ratio:g} to 1, "
+                "as in a decompression bomb"
+            )
+            raise InputError(self.name, what, "unpack it by hand if you trust it")
+
+    def _gunzip(self, head: bytes) -> Iterator[bytes]:
+        """All members of a gzip file; a broken stream ends the text and is noted."""
+        from isal import isal_zlib
+
+        num_out, data, is_whole = 0, head, True
+        while data:
+            decoder = isal_zlib.decompressobj(wbits=31)
+            is_whole = False
+            while data:
+                try:
+                    piece = decoder.decompress(data, self._limits.chunk)
+                except (isal_zlib.error, zlib.error, EOFError, ValueError) as error:
+                    self.damage = f"the gzip stream is damaged ({error})"
+                    return
+                num_out += len(piece)
+                self._check(num_out)
+                if piece:
+                    yield piece
+                if decoder.eof:
+                    is_whole = True
+                    data = decoder.unused_data.lstrip(b"\0") or self._read(COMPRESSED_CHUNK).lstrip(b"\0")
+                    break
+                data = decoder.unconsumed_tail or self._read(COMPRESSED_CHUNK)
+            if is_whole and data and not data.startswith(GZIP[: len(data)]):
+                self.damage = "bytes that are no gzip follow the gzip stream"
+                return
+        if not is_whole:
+            self.damage = "the gzip stream ends too early"
+
+    def _unzstd(self, head: bytes) -> Iterator[bytes]:
+        """Zstandard, where its codec is installed."""
+        try:
+            import zstandard
+        except ImportError as error:
+            mend = "pip install 'stepscope[remote]', or decompress it with zstd -d"
+            raise InputError(self.name, "is zstd-compressed, and the codec is not installed", mend) from error
+        decoder, num_out, data = zstandard.ZstdDecompressor().decompressobj(), 0, head
+        while data:
+            for at in range(0, len(data), 1 << 16):
+                try:
+                    piece = decoder.decompress(data[at : at + (1 << 16)])
+                except zstandard.ZstdError as error:
+                    self.damage = f"the zstd stream is damaged ({error})"
+                    return
+                num_out += len(piece)
+                self._check(num_out)
+                if piece:
+                    yield piece
+                if decoder.eof:
+                    return
+            data = self._read(COMPRESSED_CHUNK)
+        self.damage = "the zstd stream ends too early"
+
+    def _threaded(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
+        """The same pieces, made ahead by a thread; an error of the thread is raised here."""
+        ahead: queue.Queue[bytes | BaseException | None] = queue.Queue(QUEUE_CHUNKS)
+        is_over = threading.Event()
+
+        def work() -> None:
+            try:
+                for piece in pieces:
+                    if is_over.is_set():
+                        return
+                    ahead.put(piece)
+                ahead.put(None)
+            except BaseException as error:
+                ahead.put(error)
+
+        thread = threading.Thread(target=work, name="stepscope-reader", daemon=True)
+        thread.start()
+        try:
+            while (item := ahead.get()) is not None:
+                if isinstance(item, BaseException):
+                    raise item
+                yield item
+        finally:
+            # A reader that nobody listens to must not stand in a full queue.
+            is_over.set()
+            while thread.is_alive():
+                try:
+                    ahead.get_nowait()
+                except queue.Empty:
+                    thread.join(0.01)
