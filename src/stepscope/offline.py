@@ -182,16 +182,20 @@ def _read_one(name: str, steps: tuple[int, int] | None, on_progress: OnProgress 
     """Load and analyse one input; its columns are gone when this returns."""
     from stepscope.analyse.rank import analyse_rank
     from stepscope.trace.load import load as load_file
+    from stepscope.trace.load import rank_of
 
     try:
-        trace = load_file(name, progress=partial(on_progress, name) if on_progress else None)
+        trace = load_file(name, progress=partial(on_progress, name) if on_progress else None, digest=True)
     except StepscopeError as error:
         return _refused(name, error)
     except OSError as error:
         return _refused(name, _unreadable(name, error))
     trace, num_secrets, known = redact.trace_without_secrets(trace)
+    # The profiler's own handler names a file host_pid.time: its pid is no rank.
+    rank, _, conflict = rank_of(dataclasses.replace(trace, name=_PID_IN_NAME.sub(".pt.trace", trace.name)))
     analyses = tuple(
-        _only(analysis, steps) for analysis in analyse_rank(trace, steps=steps, rank=_rank_by_name(trace))
+        _with_conflict(_only(analysis, steps), conflict)
+        for analysis in analyse_rank(trace, steps=steps, rank=rank)
     )
     first = analyses[0] if analyses else None
     start_ns, end_ns = _extent(trace)
@@ -222,16 +226,14 @@ def _only(analysis: RankAnalysis, steps: tuple[int, int] | None) -> RankAnalysis
     return dataclasses.replace(analysis, steps=kept)
 
 
-_RANK_IN_NAME = re.compile(r"(?:^|[^a-z])rank[-_.]?(\d{1,6})(?!\d)", re.IGNORECASE)
+_PID_IN_NAME = re.compile(r"_\d+\.\d{10,}(?:\.\d+)?\.pt\.trace")
 
 
-def _rank_by_name(trace: Trace) -> int | None:
-    """The rank that the file's name says, where the trace itself says none: `rank3.json.gz`."""
-    stated = trace.metadata.get("distributedInfo")
-    if isinstance(stated, Mapping) and "rank" in stated:
-        return None
-    match = _RANK_IN_NAME.search(os.path.basename(trace.name))
-    return int(match[1]) if match else None
+def _with_conflict(analysis: RankAnalysis, conflict: str | None) -> RankAnalysis:
+    if conflict is None:
+        return analysis
+    issue = HealthIssue(code="rank_conflict", count=1, rank=analysis.rank, effect="none", detail=conflict)
+    return dataclasses.replace(analysis, issues=(*analysis.issues, issue))
 
 
 def _extent(trace: Trace) -> tuple[int | None, int | None]:

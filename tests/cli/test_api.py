@@ -81,6 +81,20 @@ def test_the_rank_is_read_from_the_name_where_the_trace_does_not_say(sample: Pat
     assert [i.rank for i in stepscope.diagnose(sample).inputs] == [None]
 
 
+def test_the_process_in_a_file_name_is_no_rank(sample: Path, tmp_path: Path) -> None:
+    path = tmp_path / "trainer17_4242.1700000000000000000.pt.trace.json.gz"
+    path.write_bytes(sample.read_bytes())
+    assert [i.rank for i in stepscope.diagnose(path).inputs] == [None]
+
+
+def test_a_name_that_disagrees_with_the_trace_is_said(eight_ranks: Path, tmp_path: Path) -> None:
+    (tmp_path / "rank3.json.gz").write_bytes((eight_ranks / "rank5.json.gz").read_bytes())
+    report = stepscope.diagnose(tmp_path / "rank3.json.gz")
+    assert [i.rank for i in report.inputs] == [5]
+    said = [issue.detail for issue in report.health.issues if issue.code == "rank_conflict"]
+    assert said == ["distributedInfo says rank 5, the file name says 3"]
+
+
 def test_the_function_stays_when_the_folder_of_its_name_is_imported(sample: Path) -> None:
     script = (
         "import sys, stepscope\nfirst = stepscope.diagnose(sys.argv[1])\n"
