@@ -129,7 +129,6 @@ def ask(request: pytest.FixtureRequest) -> Ask:
 
 
 # The first loader reads sound files only.
-awaits_loader = pytest.mark.xfail(strict=True, reason="the loader does not yet survive damaged files")
 
 
 def no_warning(analysis: Any, *codes: str) -> bool:
@@ -368,7 +367,6 @@ def test_19_one_stream_number_on_three_devices_is_three_streams(ask: Ask) -> Non
 # ── damage ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-@awaits_loader
 def test_17_impossible_timestamps_are_left_out_and_counted() -> None:
     def good() -> Build:
         b = Build(at=1_700_000_000_000_000, base_ns=None).op("aten::mm", -20, -10)
@@ -430,7 +428,6 @@ def _two_kernels() -> Build:
     )
 
 
-@awaits_loader
 def test_spare_b_a_file_cut_in_an_event_keeps_what_came_before() -> None:
     text = _two_kernels().op("aten::relu", 70, 80).write()
     analysis = only(text[: text.index("aten::relu") + 4].encode())
@@ -438,7 +435,6 @@ def test_spare_b_a_file_cut_in_an_event_keeps_what_came_before() -> None:
     assert row_of(analysis, "trace").compute_ns == 40_000
 
 
-@awaits_loader
 def test_spare_b_a_raw_control_character_keeps_the_rest() -> None:
     text = _two_kernels().op("aten::relu", 70, 80).write().replace("aten::relu", "aten::re\x01lu")
     analysis = only(text.encode())

@@ -10,7 +10,7 @@ import contextlib
 import io
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from stepscope.model.error import InputError
@@ -101,10 +101,11 @@ def _load(
     opened: Opened, name: str, native: bool | None, limits: Limits, progress: Progress | None, digest: bool
 ) -> Trace:
     text = Text(opened.stream, name, limits, with_digest=digest)
-    chunks = _watched(text, opened.size or 0, progress)
-    head, rest = _head(chunks, text, limits)
+    source = _Source(text, opened.size or 0, progress)
+    buffer = _Buffer(source, limits.chunk)
+    head = _head(buffer, text, limits)
     parser, is_native = _parser(native, limits)
-    tail, is_cut = _feed(parser, rest, chunks, limits)
+    tail, is_cut = _feed(parser, buffer, limits)
     state = parser.state()
     if state.num_kept + state.num_lost + state.num_bad_time == 0 and not state.is_closed:
         what = text.damage or "breaks off before the first event"
@@ -124,34 +125,86 @@ def _load(
     )
 
 
-def _watched(text: Text, size: int, progress: Progress | None) -> Iterator[bytes]:
-    for chunk in text.chunks():
-        yield chunk
-        if progress is not None:
-            progress(text.num_bytes, size)
+class _Source:
+    """Text, plain or decompressed, written straight into a buffer."""
+
+    def __init__(self, text: Text, size: int, progress: Progress | None) -> None:
+        self._text = text
+        self._size = size
+        self._progress = progress
+        self._pieces = text.open()
+        self._piece = b""
+
+    def read_into(self, view: memoryview) -> int:
+        """Bytes written to the front of `view`, 0 at the end of the text."""
+        if self._pieces is None:
+            size = self._text.read_into(view)
+        else:
+            if not self._piece:
+                self._piece = next(self._pieces, b"")
+            size = min(len(self._piece), len(view))
+            view[:size] = self._piece[:size]
+            self._piece = self._piece[size:]
+        if self._progress is not None:
+            self._progress(self._text.num_bytes, self._size)
+        return size
 
 
-def _head(chunks: Iterator[bytes], text: Text, limits: Limits) -> tuple[bytes, bytes]:
-    """The text up to and with the event array's bracket, and what of the events was read with it."""
-    head = bytearray()
+class _Buffer:
+    """One piece of memory for all chunks: what is still needed lies at its front, the next text comes behind."""
+
+    def __init__(self, source: _Source, chunk: int) -> None:
+        self._source = source
+        self._chunk = chunk
+        self._bytes = bytearray(2 * chunk)
+        self.size = 0
+
+    @property
+    def view(self) -> memoryview:
+        """The text at hand."""
+        return memoryview(self._bytes)[: self.size]
+
+    def drop(self, size: int) -> None:
+        """Forget so many bytes at the front."""
+        left = self.size - size
+        self._bytes[:left] = self._bytes[size : self.size]
+        self.size = left
+
+    def more(self) -> bool:
+        """Read the next text behind what is there; False at the end."""
+        if self.size + self._chunk > len(self._bytes):
+            self._bytes += bytes(len(self._bytes))
+        room = memoryview(self._bytes)[self.size : self.size + self._chunk]
+        read = self._source.read_into(room)
+        self.size += read
+        return read > 0
+
+
+def _head(buffer: _Buffer, text: Text, limits: Limits) -> bytes:
+    """The text up to and with the event array's bracket; it is taken out of the buffer."""
     seen = 0
-    for chunk in chunks:
-        is_first = not head
-        head += chunk
-        if is_first:
-            start = bytes(head[:4096]).removeprefix(BOM).lstrip()
-            if start.startswith(b"["):
-                at = head.index(b"[") + 1
-                return bytes(head[:at]), bytes(head[at:])
-            if start and not start.startswith(b"{"):
-                _refuse(text, start)
-        match = _EVENTS.search(head, max(0, seen - _KEY_AT_END))
+    while buffer.more():
+        start = bytes(buffer.view[:4096]).removeprefix(BOM).lstrip()
+        if start.startswith(b"["):
+            return _taken(buffer, bytes(buffer.view).index(b"[") + 1)
+        if start and not start.startswith(b"{"):
+            _refuse(text, start)
+        match = _EVENTS.search(buffer.view, max(0, seen - _KEY_AT_END))
         if match:
-            return bytes(head[: match.end()]), bytes(head[match.end() :])
-        seen = len(head)
+            end = match.end()
+            # A match holds on to the buffer, which could not grow then.
+            del match
+            return _taken(buffer, end)
+        seen = buffer.size
         if seen > limits.max_header:
             raise InputError(text.name, f"no traceEvents in the first {seen >> 20} MB", _GIVE)
-    _refuse(text, bytes(head).removeprefix(BOM).lstrip())
+    _refuse(text, bytes(buffer.view).removeprefix(BOM).lstrip())
+
+
+def _taken(buffer: _Buffer, size: int) -> bytes:
+    head = bytes(buffer.view[:size])
+    buffer.drop(size)
+    return head
 
 
 def _refuse(text: Text, start: bytes) -> NoReturn:
@@ -176,48 +229,34 @@ def _refuse(text: Text, start: bytes) -> NoReturn:
     raise InputError(text.name, f"has no key traceEvents (its keys: {keys})", _GIVE)
 
 
-def _feed(parser: Parser, rest: bytes, chunks: Iterator[bytes], limits: Limits) -> tuple[bytes, bool]:
+def _feed(parser: Parser, buffer: _Buffer, limits: Limits) -> tuple[bytes, bool]:
     """Put the events through the parser. Returns the text behind them, and whether they were cut.
 
-    One buffer serves all chunks: what an event still needs is moved to its front. A buffer that has
-    grown to the size one event may have gives that event up.
+    A buffer that has grown to the size one event may have gives that event up.
     """
-    buffer = bytearray(max(2 * limits.chunk, len(rest)))
-    view = memoryview(buffer)
-    size = 0
     is_final = False
-    pieces = _with(rest, chunks)
-    while not is_final:
-        piece = next(pieces, None)
-        is_final = piece is None
-        if piece is not None:
-            if size + len(piece) > len(buffer):
-                view.release()
-                buffer = buffer + bytearray(size + len(piece))
-                view = memoryview(buffer)
-            view[size : size + len(piece)] = piece
-            size += len(piece)
-        done = parser.feed(view[:size], is_final, size > limits.max_event)
-        state = parser.state() if is_final or done < size else None
-        if state is not None and state.mixed_at >= 0:
-            for _ in pieces:  # the rest is read, so that size and digest are the file's
-                pass
-            return b"", False
-        if state is not None and state.is_closed:
-            tail = bytearray(view[done:size])
-            for more in pieces:
-                if len(tail) < limits.max_header:
-                    tail += more
-            return bytes(tail), False
-        view[: size - done] = bytes(view[done:size])
-        size -= done
-    return b"", True
-
-
-def _with(first: bytes, others: Iterator[bytes]) -> Iterator[bytes]:
-    if first:
-        yield first
-    yield from others
+    while True:
+        done = parser.feed(buffer.view, is_final, buffer.size > limits.max_event)
+        if is_final or done < buffer.size:
+            state = parser.state()
+            if state.mixed_at >= 0:
+                # The rest is read, so that size and digest are the file's.
+                buffer.drop(buffer.size)
+                while buffer.more():
+                    buffer.drop(buffer.size)
+                return b"", False
+            if state.is_closed:
+                buffer.drop(done)
+                while buffer.more() and buffer.size < limits.max_header:
+                    pass
+                tail = bytes(buffer.view)
+                while buffer.more():
+                    buffer.drop(buffer.size)
+                return tail, False
+        buffer.drop(done)
+        if is_final:
+            return b"", True
+        is_final = not buffer.more()
 
 
 def _cut_losses(text: Text, state: State, is_cut: bool, events_at: int) -> list[Loss]:

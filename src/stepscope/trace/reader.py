@@ -31,23 +31,43 @@ class Text:
         self._stream = stream
         self._limits = limits
         self._digest = hashlib.sha256() if with_digest else None
+        self._ahead = b""
 
     @property
     def sha256(self) -> str | None:
         """The digest of the bytes read."""
         return self._digest.hexdigest() if self._digest is not None else None
 
-    def chunks(self) -> Iterator[bytes]:
-        """Pieces of text in order. Raises InputError where a cap is passed or the codec is missing."""
-        head = self._read(COMPRESSED_CHUNK)
-        if head.startswith(GZIP):
-            yield from self._threaded(self._gunzip(head))
-        elif head.startswith(ZSTD):
-            yield from self._threaded(self._unzstd(head))
-        else:
-            while head:
-                yield head
-                head = self._read(self._limits.chunk)
+    def open(self) -> Iterator[bytes] | None:
+        """Pieces of decompressed text in order, or `None` where the text lies there plain: then `read_into` has it.
+
+        Raises InputError where a cap is passed or the codec is missing.
+        """
+        self._ahead = self._read(len(GZIP) + len(ZSTD))
+        if self._ahead.startswith(GZIP):
+            return self._threaded(self._gunzip(self._ahead + self._read(COMPRESSED_CHUNK)))
+        if self._ahead.startswith(ZSTD):
+            return self._threaded(self._unzstd(self._ahead + self._read(COMPRESSED_CHUNK)))
+        return None
+
+    def read_into(self, view: memoryview) -> int:
+        """Fill `view` with the next plain text; 0 at the end. No copy is made on the way."""
+        if self._ahead:
+            size = min(len(self._ahead), len(view))
+            view[:size] = self._ahead[:size]
+            self._ahead = self._ahead[size:]
+            return size
+        try:
+            size = self._stream.readinto(view) or 0  # type: ignore[attr-defined]
+        except OSError as error:
+            mend = "check the disk or copy the file again"
+            raise InputError(
+                self.name, error.strerror or "cannot be read", mend, f"byte {self.num_bytes}"
+            ) from error
+        self.num_bytes += size
+        if self._digest is not None:
+            self._digest.update(view[:size])
+        return size
 
     def _read(self, size: int) -> bytes:
         try:

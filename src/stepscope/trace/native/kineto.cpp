@@ -140,7 +140,53 @@ struct Interner {
 
 struct Key {
   uint8_t kind, slot, size;
-  uint8_t text[48];
+  uint64_t word[7];  // the text and its closing quote, zeros behind
+  uint64_t last_mask;
+  int num_words;
+
+  void set(Text p, uint8_t n) {
+    size = n;
+    memset(word, 0, sizeof word);
+    memcpy(word, p, n);
+    reinterpret_cast<uint8_t*>(word)[n] = '"';
+    num_words = n / 8 + 1;
+    int rest = (n + 1) - (num_words - 1) * 8;
+    last_mask = rest == 8 ? ~0ull : (1ull << (8 * rest)) - 1;
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    last_mask = rest == 8 ? ~0ull : ~((1ull << (64 - 8 * rest)) - 1);
+#endif
+  }
+  // Whether the text at p is this key and its closing quote.
+  bool is_at(Text p, Text end) const {
+    if (end - p < 56) return size + 1 <= end - p && memcmp(p, word, size + 1u) == 0;
+    for (int i = 0; i + 1 < num_words; i++)
+      if (load64(p + 8 * i) != word[i]) return false;
+    return (load64(p + 8 * (num_words - 1)) & last_mask) == word[num_words - 1];
+  }
+};
+
+// Keys of one kind of object. Writers repeat their order: the key that followed last time is tried first.
+struct Keys {
+  Key key[96];
+  int count = 0;
+  int follows[97];
+
+  void add(Text p, uint8_t n, uint8_t kind, uint8_t slot) {
+    key[count].kind = kind;
+    key[count].slot = slot;
+    key[count].set(p, n);
+    count++;
+  }
+  void start() {
+    for (int i = 0; i <= count; i++) follows[i] = i < count ? i : 0;
+  }
+  // The key whose quoted text is [p, close): its position, `count` where unknown.
+  int find(Text p, Text close) const {
+    size_t n = size_t(close - p);
+    for (int i = 0; i < count; i++)
+      if (key[i].size == n && memcmp(key[i].word, p, n) == 0) return i;
+    return count;
+  }
 };
 
 struct ColumnSpec {
@@ -161,16 +207,30 @@ struct Value {
   bool is_string;
 };
 
-inline bool is_space(uint8_t c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
+// What a byte may mean: one look-up instead of a row of comparisons.
+enum Class : uint8_t { kSpace = 1, kEndsBare = 2, kBreaksBare = 4, kBracketOrQuote = 8 };
+struct Classes {
+  uint8_t of[256];
+  Classes() {
+    memset(of, 0, sizeof of);
+    for (const char* c = " \n\r\t"; *c; c++) of[uint8_t(*c)] |= kSpace | kEndsBare;
+    for (const char* c = ",}]"; *c; c++) of[uint8_t(*c)] |= kEndsBare;
+    for (const char* c = "\"{[:"; *c; c++) of[uint8_t(*c)] |= kBreaksBare;
+    for (const char* c = "\"{[]}"; *c; c++) of[uint8_t(*c)] |= kBracketOrQuote;
+  }
+};
+const Classes kClasses;
+
+inline bool is_space(uint8_t c) { return kClasses.of[c] & kSpace; }
 inline Text skip_space(Text p, Text end) {
+  // Mostly there is none, or one blank.
   while (p < end && is_space(*p)) p++;
   return p;
 }
 
 struct Parser {
   // configuration
-  Key keys[96];
-  int num_keys = 0;
+  Keys keys, top;
   Table tables[kMaxTables];
   int num_tables = 0;
   size_t max_string, max_nesting;
@@ -195,7 +255,6 @@ struct Parser {
   uint64_t present;
   int64_t slots[kMaxSlots];
   bool repaired;
-  int expected[97];
 
   // look-aside: events repeat their neighbours' strings
   int32_t last_cat = -1, last_name = -1, last_track = -1;
@@ -254,6 +313,10 @@ struct Parser {
       // Brackets are only counted, not paired: a pair that does not match ends in an error of what follows.
       while (p < end) {
         uint8_t b = *p;
+        if (!(kClasses.of[b] & kBracketOrQuote)) {
+          p++;
+          continue;
+        }
         if (b == '"') {
           Text close;
           Result r = string_end(p + 1, end, &close);
@@ -275,13 +338,9 @@ struct Parser {
       return kNeedMore;
     }
     // A number, a word, or what other writers leave there (nan, inf, N/A).
-    while (p < end) {
-      uint8_t b = *p;
-      if (b == ',' || b == '}' || b == ']' || is_space(b)) break;
-      if (b == '"' || b == '{' || b == '[' || b == ':') return kBad;
-      p++;
-    }
+    while (p < end && !(kClasses.of[*p] & (kEndsBare | kBreaksBare))) p++;
     if (p >= end) return kNeedMore;
+    if (kClasses.of[*p] & kBreaksBare) return kBad;
     if (p == v->begin) return kBad;
     if (p - v->begin > 4096) return kBad;
     v->end = p;
@@ -468,36 +527,26 @@ struct Parser {
     }
   }
 
-  // The key at p (behind its opening quote): its position in `keys`, num_keys where unknown; *close is its closing quote.
-  Result find_key(Text p, Text end, int* previous, int* found, Text* close) {
-    int guess = expected[*previous];
-    if (guess < num_keys) {
-      const Key& k = keys[guess];
-      if (p + k.size < end && p[k.size] == '"' && memcmp(p, k.text, k.size) == 0) {
-        *found = guess;
-        *close = p + k.size;
-        *previous = guess;
-        return kOk;
-      }
+  // The key at p (behind its opening quote), its position in `in`; *close is its closing quote.
+  Result find_key(Keys& in, Text p, Text end, int* previous, Text* close) {
+    int guess = in.follows[*previous];
+    const Key& k = in.key[guess];
+    if (guess < in.count && k.is_at(p, end)) {
+      *close = p + k.size;
+      *previous = guess;
+      return kOk;
     }
     Result r = string_end(p, end, close);
     if (r != kOk) return r;
-    size_t n = size_t(*close - p);
-    *found = num_keys;
-    for (int i = 0; i < num_keys; i++) {
-      if (keys[i].size == n && memcmp(keys[i].text, p, n) == 0) {
-        *found = i;
-        break;
-      }
-    }
-    expected[*previous] = *found;
-    *previous = *found;
+    int found = in.find(p, *close);
+    in.follows[*previous] = found;
+    *previous = found;
     return kOk;
   }
 
   // `{` to `}` of the arguments.
   Result arguments(Text p, Text end, Text* next) {
-    int previous = num_keys;
+    int found = keys.count;
     bool need_comma = false;
     p++;
     for (;;) {
@@ -514,9 +563,8 @@ struct Parser {
         continue;
       }
       if (*p != '"' || need_comma) return kBad;
-      int found;
       Text close;
-      Result r = find_key(p + 1, end, &previous, &found, &close);
+      Result r = find_key(keys, p + 1, end, &found, &close);
       if (r != kOk) return r;
       p = skip_space(close + 1, end);
       if (p >= end) return kNeedMore;
@@ -525,7 +573,7 @@ struct Parser {
       Value v;
       r = value(p, end, &v, &p);
       if (r != kOk) return r;
-      if (found < num_keys) argument(keys[found], v);
+      if (found < keys.count) argument(keys.key[found], v);
       need_comma = true;
     }
   }
@@ -586,14 +634,15 @@ struct Parser {
     }
   }
 
+  enum Member { kPh, kCat, kName, kPid, kTid, kTs, kDur, kIdMember, kArgs, kNumMembers = kArgs };
+
   // `{` to `}` of one event, and its row.
   Result event(Text p, Text end, Text* next) {
     static const uint8_t zero[] = "0";
-    Value none = {zero, zero, false};
-    Value v_name = none, v_cat = none, v_ts = none, v_dur = none, v_id = none;
-    Value v_pid = {zero, zero + 1, false}, v_tid = v_pid;
-    bool has_ts = false, has_dur = false, has_name = false, has_id = false;
-    uint8_t phase = 0;
+    Value members[kNumMembers];
+    for (int i = 0; i < kNumMembers; i++) members[i] = {zero, zero + (i == kPid || i == kTid), false};
+    unsigned has = 0;
+    int member = top.count;
     int64_t at = consumed_at(p);
     present = 0;
     repaired = false;
@@ -613,16 +662,16 @@ struct Parser {
         continue;
       }
       if (*p != '"' || need_comma) return kBad;
-      Text key = p + 1, close;
-      Result r = string_end(key, end, &close);
+      Text close;
+      Result r = find_key(top, p + 1, end, &member, &close);
       if (r != kOk) return r;
-      size_t size = size_t(close - key);
       p = skip_space(close + 1, end);
       if (p >= end) return kNeedMore;
       if (*p != ':') return kBad;
       p = skip_space(p + 1, end);
       if (p >= end) return kNeedMore;
-      if (size == 4 && memcmp(key, "args", 4) == 0) {
+      need_comma = true;
+      if (member == kArgs) {
         present = 0;
         if (*p == '{') {
           r = arguments(p, end, &p);
@@ -631,33 +680,21 @@ struct Parser {
           r = value(p, end, &ignored, &p);
         }
         if (r != kOk) return r;
-        need_comma = true;
         continue;
       }
-      Value v;
-      r = value(p, end, &v, &p);
+      Value ignored;
+      Value* v = member < kNumMembers ? &members[member] : &ignored;
+      r = value(p, end, v, &p);
       if (r != kOk) return r;
-      need_comma = true;
-      switch (size) {
-        case 2:
-          if (key[0] == 'p' && key[1] == 'h') phase = v.end - v.begin == 1 ? *v.begin : 0;
-          else if (key[0] == 't' && key[1] == 's') v_ts = v, has_ts = true;
-          else if (key[0] == 'i' && key[1] == 'd') v_id = v, has_id = true;
-          break;
-        case 3:
-          if (memcmp(key, "pid", 3) == 0) v_pid = v;
-          else if (memcmp(key, "tid", 3) == 0) v_tid = v;
-          else if (memcmp(key, "dur", 3) == 0) v_dur = v, has_dur = true;
-          else if (memcmp(key, "cat", 3) == 0) v_cat = v;
-          break;
-        case 4:
-          if (memcmp(key, "name", 4) == 0) v_name = v, has_name = true;
-          break;
-      }
+      if (member < kNumMembers) has |= 1u << member;
     }
+    const Value &v_name = members[kName], &v_cat = members[kCat], &v_ts = members[kTs], &v_dur = members[kDur];
+    const Value &v_pid = members[kPid], &v_tid = members[kTid], &v_id = members[kIdMember];
+    const bool has_ts = has >> kTs & 1, has_dur = has >> kDur & 1, has_id = has >> kIdMember & 1;
+    const Value& v_ph = members[kPh];
+    const uint8_t phase = v_ph.end - v_ph.begin == 1 ? *v_ph.begin : 0;
     if (!phase) return kBad;
     *next = p;
-    (void)has_name;
     int64_t when = 0;
     int32_t position = int32_t(num_events);
     bool needs_time = phase != 'M';
@@ -877,15 +914,14 @@ API void* stepscope_kineto_new(const uint8_t* spec, int64_t max_string, int64_t 
   p->max_nesting = size_t(max_nesting);
   p->meta_slot = meta_slot;
   while (spec[2]) {
-    Key& k = p->keys[p->num_keys++];
-    k.kind = spec[0];
-    k.slot = spec[1];
-    k.size = spec[2];
-    memcpy(k.text, spec + 3, k.size);
-    spec += 3 + k.size;
+    p->keys.add(spec + 3, spec[2], spec[0], spec[1]);
+    spec += 3 + spec[2];
   }
   spec += 3;
-  for (int i = 0; i <= p->num_keys; i++) p->expected[i] = i < p->num_keys ? i : 0;
+  static const char* const kMembers[] = {"ph", "cat", "name", "pid", "tid", "ts", "dur", "id", "args"};
+  for (const char* member : kMembers) p->top.add(Text(member), uint8_t(strlen(member)), 0, 0);
+  p->keys.start();
+  p->top.start();
   while (*spec) {
     Table& t = p->tables[p->num_tables++];
     t.phase = *spec++;
