@@ -33,7 +33,7 @@ constexpr int kMaxColumns = 20;
 
 typedef const uint8_t* Text;
 
-enum Kind : uint8_t { kInt, kString, kRaw, kFloat, kPercent, kTriple };
+enum Kind : uint8_t { kInt, kString, kRaw, kFloat, kPercent, kTriple, kUnused };
 enum Type : uint8_t { kI64, kI32, kF32, kId };
 enum Result { kOk, kNeedMore, kBad };
 
@@ -165,11 +165,13 @@ struct Key {
   }
 };
 
-// Keys of one kind of object. Writers repeat their order: the key that followed last time is tried first.
+// Keys of one kind of object. Writers repeat their order: the two keys that followed last are tried first. Keys without
+// use are learned as well, while there is room, so that they are passed over as fast.
 struct Keys {
-  Key key[96];
+  static constexpr int kRoom = 120;
+  Key key[kRoom];
   int count = 0;
-  int follows[97];
+  int follows[kRoom + 1][2];
 
   void add(Text p, uint8_t n, uint8_t kind, uint8_t slot) {
     key[count].kind = kind;
@@ -177,15 +179,15 @@ struct Keys {
     key[count].set(p, n);
     count++;
   }
-  void start() {
-    for (int i = 0; i <= count; i++) follows[i] = i < count ? i : 0;
-  }
-  // The key whose quoted text is [p, close): its position, `count` where unknown.
-  int find(Text p, Text close) const {
+  void start() { memset(follows, 0, sizeof follows); }
+  // The key whose quoted text is [p, close): its position, kRoom where it is not known and cannot be learned.
+  int find(Text p, Text close) {
     size_t n = size_t(close - p);
     for (int i = 0; i < count; i++)
       if (key[i].size == n && memcmp(key[i].word, p, n) == 0) return i;
-    return count;
+    if (count == kRoom || n > 54) return kRoom;
+    add(p, uint8_t(n), kUnused, 0);
+    return count - 1;
   }
 };
 
@@ -529,24 +531,27 @@ struct Parser {
 
   // The key at p (behind its opening quote), its position in `in`; *close is its closing quote.
   Result find_key(Keys& in, Text p, Text end, int* previous, Text* close) {
-    int guess = in.follows[*previous];
-    const Key& k = in.key[guess];
-    if (guess < in.count && k.is_at(p, end)) {
-      *close = p + k.size;
-      *previous = guess;
-      return kOk;
+    int* guesses = in.follows[*previous];
+    for (int i = 0; i < 2; i++) {
+      int guess = guesses[i];
+      if (guess < in.count && in.key[guess].is_at(p, end)) {
+        *close = p + in.key[guess].size;
+        *previous = guess;
+        return kOk;
+      }
     }
     Result r = string_end(p, end, close);
     if (r != kOk) return r;
     int found = in.find(p, *close);
-    in.follows[*previous] = found;
+    guesses[1] = guesses[0];
+    guesses[0] = found;
     *previous = found;
     return kOk;
   }
 
   // `{` to `}` of the arguments.
   Result arguments(Text p, Text end, Text* next) {
-    int found = keys.count;
+    int found = Keys::kRoom;
     bool need_comma = false;
     p++;
     for (;;) {
@@ -573,7 +578,7 @@ struct Parser {
       Value v;
       r = value(p, end, &v, &p);
       if (r != kOk) return r;
-      if (found < keys.count) argument(keys.key[found], v);
+      if (found < keys.count && keys.key[found].kind != kUnused) argument(keys.key[found], v);
       need_comma = true;
     }
   }
@@ -642,7 +647,7 @@ struct Parser {
     Value members[kNumMembers];
     for (int i = 0; i < kNumMembers; i++) members[i] = {zero, zero + (i == kPid || i == kTid), false};
     unsigned has = 0;
-    int member = top.count;
+    int member = Keys::kRoom;
     int64_t at = consumed_at(p);
     present = 0;
     repaired = false;
