@@ -26,8 +26,9 @@ class Failed(RuntimeError):
 
 def measure(words: Sequence[str], env: Mapping[str, str] | None = None) -> Cost:
     """Run a command to its end and say what it cost; its children count only once they were waited for."""
-    # The sizes of libraries that guess at the processor must not differ between the sides.
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("STEPSCOPE_", "OPENBLAS_"))}
+    # As on a machine where nobody set anything: no choice of kernels, and compiled Python kept on every side.
+    unset = ("STEPSCOPE_", "OPENBLAS_", "PYTHONDONTWRITEBYTECODE")
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(unset)}
     environment |= env or {}
     with tempfile.TemporaryFile() as sink:
         begin = time.perf_counter()
@@ -49,11 +50,16 @@ def alternate(
 ) -> dict[str, list[Cost]]:
     """Measure every side in turn, round after round, so that a busy moment of the machine hits all."""
     costs: dict[str, list[Cost]] = {name: [] for name in sides}
+    failed: set[str] = set()
     for turn in range(max(repetitions.values())):
         for name, words in sides.items():
-            if turn < repetitions[name]:
-                costs[name].append(measure(words, env.get(name)))
-    return costs
+            if turn < repetitions[name] and name not in failed:
+                try:
+                    costs[name].append(measure(words, env.get(name)))
+                except Failed as error:  # the other sides are worth measuring all the same
+                    print(f"  {name}: {error}", flush=True)
+                    failed.add(name)
+    return {name: runs for name, runs in costs.items() if runs}
 
 
 def middle(costs: Sequence[Cost]) -> Cost:
