@@ -21,7 +21,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from bench.process import Failed, alternate, measure, middle
+from bench.process import Cost, Failed, alternate, measure, middle
 
 ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / ".bench"
@@ -101,7 +101,7 @@ def compare(name: str, path: Path, peer: str | None, times: Mapping[str, int]) -
         f"  {'side':10} {'runs':>4} {'CPU s':>8} {'min':>8} {'wall s':>8} {'peak MB':>8} {'× CPU':>8} {'× peak':>8}"
     )
     middles = {side: middle(runs) for side, runs in costs.items()}
-    base = middles["native"]
+    base = middles.get("native") or middles.get("fallback") or Cost(float("nan"), 0.0, 1)
     for side, cost in middles.items():
         least = min(run.cpu_seconds for run in costs[side])
         print(
