@@ -1,4 +1,5 @@
-"""From parsed columns to a `Trace`: strings decoded, tracks told apart, times placed. Shared by both parsers."""
+"""From parsed columns to a `Trace`: strings decoded, tracks told apart, times placed. Shared by both
+parsers."""
 
 from __future__ import annotations
 
@@ -24,10 +25,13 @@ from stepscope.model.trace import (
     Trace,
     Track,
 )
+from stepscope.trace.kineto_table import KEYS, SLOTS, Read
 from stepscope.trace.parsed import Parsed, State
 
+RAW_COLUMNS = frozenset(name for name, slot in SLOTS.items() if (Read.RAW, slot) in KEYS.values())
 EPOCH_NS = 10**17
-"""Times beyond 1973 in nanoseconds are wall time: no machine has run for three years since its clock's zero."""
+"""Times beyond 1973 in nanoseconds are wall time: no machine has run for three years since its clock's
+zero."""
 ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\", "/": "/"}
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _CONTROL = re.compile(r"[\x00-\x1f]")
@@ -37,8 +41,8 @@ _OUTSIDE = re.compile(r'("(?:[^"\\]|\\.)*")|\s+', re.DOTALL)
 def decode(raw: bytes) -> tuple[str, bool]:
     """The string that JSON text between quotes means, and whether it had to be mended.
 
-    An escape that JSON does not know stays as written (a Windows path), bytes that are no UTF-8 and raw control
-    characters become U+FFFD.
+    An escape that JSON does not know stays as written (a Windows path), bytes that are no UTF-8 and raw
+    control characters become U+FFFD.
     """
     try:
         text, is_mended = raw.decode("utf-8"), False
@@ -75,18 +79,10 @@ def _unique(strings: list[str]) -> tuple[list[str], npt.NDArray[np.int32] | None
     return list(seen), ids
 
 
-def _decoded(raws: list[bytes], *, is_json: bool) -> tuple[list[str], npt.NDArray[np.int32] | None, int]:
-    """Strings, new ids, and how many had to be mended. `is_json` texts may be arrays: white space outside strings goes."""
+def _decoded(raws: list[bytes]) -> tuple[list[str], npt.NDArray[np.int32] | None, int]:
+    """Strings, the new id of each raw one where that changed, and how many had to be mended."""
     strings, num_mended = [], 0
     for raw in raws:
-        if is_json and raw[:1] in (b"[", b"{"):
-            try:
-                text = raw.decode("utf-8")
-            except UnicodeDecodeError:
-                text = raw.decode("utf-8", "replace")
-                num_mended += 1
-            strings.append(_OUTSIDE.sub(lambda m: m[1] or "", text))
-            continue
         text, is_mended = decode(raw)
         num_mended += is_mended
         strings.append(text)
@@ -94,20 +90,28 @@ def _decoded(raws: list[bytes], *, is_json: bool) -> tuple[list[str], npt.NDArra
     return unique, ids, num_mended
 
 
+def _compact(raw: bytes) -> str:
+    """JSON as written, without white space outside its strings."""
+    return _OUTSIDE.sub(lambda m: m[1] or "", raw.decode("utf-8", "replace"))
+
+
+Column = npt.NDArray[Any]
+_NUMBER = re.compile(rb"-?[0-9]{1,30}")
+
+
 def identity(raw: bytes, is_string: bool) -> int | str:
     """A pid or tid: a number where it is one and fits 64 bits, else text."""
-    try:
-        number = int(raw)
-    except ValueError:
-        return decode(raw)[0] if is_string else raw.decode("utf-8", "replace")
-    return number if -(2**63) <= number < 2**63 else str(number)
+    if _NUMBER.fullmatch(raw) and -(2**63) <= int(raw) < 2**63:
+        return int(raw)
+    return decode(raw)[0] if is_string else raw.decode("utf-8", "replace")
 
 
-def _renumber(column: npt.NDArray[np.generic], ids: npt.NDArray[np.int32] | None) -> npt.NDArray[np.int32]:
-    column = column.astype(np.int32, copy=False)
-    if ids is None or not len(column):
-        return column
-    return np.where(column >= 0, ids[np.maximum(column, 0)], -1).astype(np.int32)
+def _renumber(column: Column, ids: npt.NDArray[np.int32] | None) -> npt.NDArray[np.int32]:
+    """Ids after repetitions were joined; -1 stays."""
+    old = _i32(column)
+    if ids is None or not len(old) or not len(ids):
+        return old
+    return np.where(old >= 0, ids[np.maximum(old, 0)], -1).astype(np.int32)
 
 
 def assemble(
@@ -122,11 +126,18 @@ def assemble(
     sha256: str | None,
     is_native: bool,
 ) -> Trace:
-    """One trace. `events_at` is the offset of the event array's content in the text; `losses` were seen before."""
+    """One trace. `events_at` is the offset of the event array's content in the text; `losses` were seen
+    before."""
     core, tables = parsed.core, parsed.tables
-    names, name_ids, mended_names = _decoded(parsed.names, is_json=False)
-    cats, cat_ids, mended_cats = _decoded(parsed.cats, is_json=False)
-    texts, text_ids, mended_texts = _decoded(parsed.texts, is_json=True)
+    names, name_ids, mended_names = _decoded(parsed.names)
+    cats, cat_ids, mended_cats = _decoded(parsed.cats)
+    strings, string_ids, mended_texts = _decoded(parsed.texts)
+    # One table of texts: strings first, JSON behind them.
+    texts, all_ids = _unique([*strings, *map(_compact, parsed.raws)])
+    text_ids = string_ids
+    raw_ids = np.arange(len(strings), len(strings) + len(parsed.raws), dtype=np.int32)
+    if all_ids is not None:
+        raw_ids = all_ids[raw_ids]
     tracks, track_ids = _tracks(parsed, core, names, name_ids, texts, text_ids)
     num_mended = mended_names + mended_cats + mended_texts
 
@@ -150,14 +161,14 @@ def assemble(
         return _renumber(core[column], track_ids)
 
     def times(column: str) -> npt.NDArray[np.int64]:
-        return (
-            core[column].astype(np.int64, copy=False) + shift
-            if base_ns
-            else core[column].astype(np.int64, copy=False)
-        )
+        # In place: the parser's columns are ours, and a second copy of them would be the peak of memory.
+        placed = _i64(core[column])
+        if base_ns and len(placed):
+            placed += shift
+        return placed
 
     def text_of(table: str, column: str) -> npt.NDArray[np.int32]:
-        return _renumber(tables[table][column], text_ids)
+        return _renumber(tables[table][column], raw_ids if column in RAW_COLUMNS else text_ids)
 
     spans = Spans(
         times("ts"), _i64(core["dur"]), name_of("name"), cat_of("cat"), track_of("track"), _i32(core["index"])
@@ -166,16 +177,12 @@ def assemble(
         core, times("pair_ts"), name_of("pair_name"), cat_of("pair_cat"), track_of("pair_track")
     )
     if extra is not None:
-        spans = Spans(
-            *(
-                np.concatenate([getattr(spans, f), getattr(extra, f)])
-                for f in ("ts_ns", "dur_ns", "name_id", "cat_id", "track_id", "index")
-            )
-        )
+        spans, tables = _in_file_order(spans, extra, tables)
     gpu, memory = tables["gpu"], tables["memory"]
     is_memory = np.zeros(len(core["mark_ts"]), dtype=bool)
     is_memory[memory["row"].astype(np.int64)] = True
     mark_row = memory["row"].astype(np.int64)
+    mark_ns = times("mark_ts")
     return Trace(
         name=name,
         spans=spans,
@@ -210,7 +217,11 @@ def assemble(
         ),
         comms=Comms(
             _i32(tables["comms"]["row"]),
-            *(text_of("comms", c) for c in ("collective", "dtype", "group", "group_desc", "ranks")),
+            text_of("comms", "collective"),
+            text_of("comms", "dtype"),
+            text_of("comms", "group"),
+            text_of("comms", "group_desc"),
+            text_of("comms", "ranks"),
             *(
                 _i64(tables["comms"][c])
                 for c in ("in_nelems", "out_nelems", "group_size", "comm_sequence", "src_rank", "dst_rank")
@@ -221,14 +232,14 @@ def assemble(
             *(_i64(tables["syncs"][c]) for c in ("wait_stream", "wait_correlation", "wait_event")),
         ),
         instants=Instants(
-            times("mark_ts")[~is_memory],
+            mark_ns[~is_memory],
             name_of("mark_name")[~is_memory],
             cat_of("mark_cat")[~is_memory],
             track_of("mark_track")[~is_memory],
             _i32(core["mark_index"])[~is_memory],
         ),
         memory=Memory(
-            times("mark_ts")[mark_row],
+            mark_ns[mark_row],
             track_of("mark_track")[mark_row],
             _i32(core["mark_index"])[mark_row],
             _i64(memory["memory_bytes"]),
@@ -251,7 +262,7 @@ def assemble(
         tracks=tracks,
         metadata=metadata,
         anchor=anchor,
-        losses=tuple([*losses, *_losses(state, events_at, num_mended, num_unpaired)]),
+        losses=(*losses, *_losses(state, events_at, num_mended, num_unpaired)),
         num_events=state.num_kept,
         num_bytes=num_bytes,
         sha256=sha256,
@@ -259,11 +270,11 @@ def assemble(
     )
 
 
-def _i64(column: npt.NDArray[np.generic]) -> npt.NDArray[np.int64]:
+def _i64(column: Column) -> npt.NDArray[np.int64]:
     return column.astype(np.int64, copy=False)
 
 
-def _i32(column: npt.NDArray[np.generic]) -> npt.NDArray[np.int32]:
+def _i32(column: Column) -> npt.NDArray[np.int32]:
     return column.astype(np.int32, copy=False)
 
 
@@ -278,18 +289,20 @@ def _base(metadata: Mapping[str, Any]) -> int:
 
 def _tracks(
     parsed: Parsed,
-    core: Mapping[str, npt.NDArray[np.generic]],
+    core: Mapping[str, Column],
     names: list[str],
     name_ids: npt.NDArray[np.int32] | None,
     texts: list[str],
     text_ids: npt.NDArray[np.int32] | None,
 ) -> tuple[list[Track], npt.NDArray[np.int32]]:
-    """Tracks with the names that M events gave them, and the new id of each raw one: "7" and 7 are one track."""
+    """Tracks with the names that M events gave them, and the new id of each raw one: "7" and 7 are one
+    track."""
     seen: dict[tuple[int | str, int | str], int] = {}
     ids = np.empty(len(parsed.tracks), dtype=np.int32)
     for i, key in enumerate(parsed.tracks):
         flags = key[0] - ord("0")
-        pid, tid, _ = key[1:].split(b"\0", 2) if key.count(b"\0") >= 2 else (key[1:], b"0", b"")
+        end = 5 + int.from_bytes(key[1:5], "little")
+        pid, tid = key[5:end], key[end:]
         pair = (identity(pid, bool(flags & 2)), identity(tid, bool(flags & 1)))
         ids[i] = seen.setdefault(pair, len(seen))
     labels: dict[str, dict[Any, str]] = {"process_name": {}, "thread_name": {}, "process_labels": {}}
@@ -298,9 +311,9 @@ def _tracks(
         meta_name, meta_text = _renumber(core["meta_name"], name_ids), _renumber(core["meta_text"], text_ids)
         meta_track = ids[core["meta_track"].astype(np.int64)]
         wanted = np.isin(meta_name, [i for i, n in enumerate(names) if n in labels]) & (meta_text >= 0)
-        key = meta_name[wanted].astype(np.int64) * (len(seen) + 1) + meta_track[wanted]
-        _, last = np.unique(key[::-1], return_index=True)
-        at = np.flatnonzero(wanted)[len(key) - 1 - last]
+        of = meta_name[wanted].astype(np.int64) * (len(seen) + 1) + meta_track[wanted]
+        _, last = np.unique(of[::-1], return_index=True)
+        at = np.flatnonzero(wanted)[len(of) - 1 - last]
         pairs = list(seen)
         for i in at.tolist():
             kind, pair, text = names[meta_name[i]], pairs[meta_track[i]], texts[meta_text[i]]
@@ -318,8 +331,23 @@ def _tracks(
     return tracks, ids
 
 
+def _in_file_order(
+    spans: Spans, extra: Spans, tables: Mapping[str, Mapping[str, Column]]
+) -> tuple[Spans, dict[str, dict[str, Column]]]:
+    """Both sets of spans by their place in the file, and side tables that point to the new rows."""
+    both = [np.concatenate([getattr(spans, f), getattr(extra, f)]) for f in Spans.__slots__]
+    order = np.argsort(both[Spans.__slots__.index("index")], kind="stable")
+    place = np.empty(len(order), dtype=np.int32)
+    place[order] = np.arange(len(order), dtype=np.int32)
+    moved = {
+        name: {c: place[_i64(v)] if c == "row" and name != "memory" else v for c, v in table.items()}
+        for name, table in tables.items()
+    }
+    return Spans(*(column[order] for column in both)), moved
+
+
 def _paired(
-    core: Mapping[str, npt.NDArray[np.generic]],
+    core: Mapping[str, Column],
     ts: npt.NDArray[np.int64],
     name: npt.NDArray[np.int32],
     cat: npt.NDArray[np.int32],
@@ -364,27 +392,28 @@ def _losses(state: State, events_at: int, num_mended: int, num_unpaired: int) ->
     if state.mixed_at >= 0:
         byte = events_at + state.mixed_at
         detail = (
-            f"another file's text begins at byte {byte}: two ranks wrote one file; events before it are kept; "
-            "put the rank in the file name"
+            f"another file's text begins at byte {byte}: two ranks wrote one file; "
+            "events before it are kept; put the rank in the file name"
         )
         found.append(Loss("mixed_writers", 1, detail, byte))
-    lost = state.num_lost - (1 if state.mixed_at >= 0 and state.num_lost else 0)
-    if lost > 0:
-        byte = at(state.first_lost)
-        detail = f"{lost} events could not be read and were left out, the first at byte {byte}"
-        found.append(Loss("malformed_events", lost, detail, byte, state.lost_bytes))
-    mended = state.num_repaired + num_mended + state.num_no_duration + num_unpaired
-    if mended and lost <= 0:
-        what = []
-        if state.num_repaired:
-            what.append(f"{state.num_repaired} events with stray commas")
-        if num_mended:
-            what.append(f"{num_mended} texts with bad escapes, control characters or bytes that are no UTF-8")
-        if state.num_no_duration:
-            what.append(f"{state.num_no_duration} complete events without a duration (taken as 0)")
-        if num_unpaired:
-            what.append(f"{num_unpaired} begin or end events without their other half (left out)")
-        found.append(Loss("malformed_events", mended, "mended: " + "; ".join(what), at(state.first_repair)))
+    what = []
+    if state.num_lost:
+        what.append(f"{state.num_lost} events could not be read and were left out")
+    if state.num_repaired:
+        what.append(f"{state.num_repaired} events with stray commas or words for numbers were mended")
+    if num_mended:
+        what.append(
+            f"{num_mended} texts with bad escapes, control characters or bytes that are no UTF-8 were mended"
+        )
+    if state.num_no_duration:
+        what.append(f"{state.num_no_duration} complete events have no duration (taken as 0)")
+    if num_unpaired:
+        what.append(f"{num_unpaired} begin or end events lack their other half and were left out")
+    if what:
+        first = at(min((b for b in (state.first_lost, state.first_repair) if b >= 0), default=-1))
+        where = f", the first at byte {first}" if first is not None else ""
+        count = state.num_lost + state.num_repaired + num_mended + state.num_no_duration + num_unpaired
+        found.append(Loss("malformed_events", count, "; ".join(what) + where, first, state.lost_bytes))
     if state.num_bad_time:
         detail = (
             f"{state.num_bad_time} events have a time that is no number or beyond 64 bits and were left out"

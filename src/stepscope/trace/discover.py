@@ -103,7 +103,7 @@ def open_input(name: str) -> Opened:
     archive, _, member = name.partition(MEMBER)
     try:
         if member and not os.path.exists(name):
-            tar = tarfile.open(archive)
+            tar = tarfile.open(archive)  # noqa: SIM115 - closed with the stream
             info = tar.getmember(member)
             stream = tar.extractfile(info)
             if stream is None:
@@ -141,8 +141,8 @@ def _open_url(name: str) -> Opened:
 def rank_of(trace: Trace) -> tuple[int | None, int | None, str | None]:
     """(rank, world size, conflict) of a trace.
 
-    The rank comes from `distributedInfo`, then other metadata, then the file's name (`rank7`, `worker7`, `_7.`); the
-    conflict names sources that disagree with the one that counts, `None` where none does.
+    The rank comes from `distributedInfo`, then other metadata, then the file's name (`rank7`, `worker7`,
+    `_7.`); the conflict names sources that disagree with the one that counts, `None` where none does.
     """
     info = trace.metadata.get("distributedInfo")
     stated = info if isinstance(info, Mapping) else {}

@@ -1,11 +1,14 @@
-"""The native parser: one shared library with a plain C interface, called by ctypes (which lets other threads run)."""
+"""The native parser: one shared library with a plain C interface, called by ctypes (which lets other
+threads run)."""
 
 from __future__ import annotations
 
 import ctypes
 import importlib.util
+import weakref
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +17,7 @@ from stepscope.trace.kineto_table import KEYS, META_SLOT, SLOTS, TABLES, Type
 from stepscope.trace.parsed import CORE, DTYPES, Parsed, State
 
 LIBRARY = "_kineto"
-STRINGS = ("names", "cats", "texts", "tracks")
+STRINGS = ("names", "cats", "texts", "raws", "tracks")
 NUM_STATE = 15
 
 
@@ -45,8 +48,10 @@ def _declared(lib: ctypes.CDLL) -> ctypes.CDLL:
     lib.stepscope_kineto_state.argtypes = [pointer, ctypes.POINTER(i64)]
     lib.stepscope_kineto_size.restype = i64
     lib.stepscope_kineto_size.argtypes = [pointer, ctypes.c_int, ctypes.c_int]
-    lib.stepscope_kineto_take.restype = None
-    lib.stepscope_kineto_take.argtypes = [pointer, ctypes.c_int, ctypes.c_int, pointer]
+    lib.stepscope_kineto_take.restype = pointer
+    lib.stepscope_kineto_take.argtypes = [pointer, ctypes.c_int, ctypes.c_int]
+    lib.stepscope_kineto_drop.restype = None
+    lib.stepscope_kineto_drop.argtypes = [pointer]
     lib.stepscope_kineto_free.restype = None
     lib.stepscope_kineto_free.argtypes = [pointer]
     return lib
@@ -98,10 +103,10 @@ class NativeParser:
         """Counts so far."""
         n = (ctypes.c_int64 * NUM_STATE)()
         self._lib.stepscope_kineto_state(self._parser, n)
-        return State(*n[:8], bool(n[8]), bool(n[9]), *n[10:15])
+        return State(*n[:8], bool(n[8]), bool(n[9]), *n[10:15])  # type: ignore[call-arg, arg-type]
 
     def finish(self) -> Parsed:
-        """The columns; each is copied out and its native memory given back."""
+        """The columns, handed over without a copy."""
         core = {name: self._take(-1, i, dtype) for i, (name, dtype) in enumerate(CORE)}
         strings = {name: self._strings(len(CORE) + 2 * i) for i, name in enumerate(STRINGS)}
         tables = {}
@@ -112,11 +117,15 @@ class NativeParser:
             tables[table.name] = columns
         return Parsed(core=core, tables=tables, **strings)
 
-    def _take(self, table: int, column: int, dtype: str) -> npt.NDArray[np.generic]:
+    def _take(self, table: int, column: int, dtype: str) -> npt.NDArray[Any]:
+        """A column in the memory where it was written: the array gives it back when it goes."""
         size = int(self._lib.stepscope_kineto_size(self._parser, table, column))
-        out: npt.NDArray[np.generic] = np.empty(size // np.dtype(dtype).itemsize, dtype=dtype)
-        self._lib.stepscope_kineto_take(self._parser, table, column, out.ctypes.data)
-        return out
+        data = self._lib.stepscope_kineto_take(self._parser, table, column)
+        if not data:
+            return np.empty(0, dtype=dtype)
+        memory = (ctypes.c_ubyte * size).from_address(data)
+        weakref.finalize(memory, self._lib.stepscope_kineto_drop, data).atexit = False
+        return np.frombuffer(memory, dtype=dtype)  # type: ignore[call-overload, no-any-return]
 
     def _strings(self, column: int) -> list[bytes]:
         text = self._take(-1, column, "u1").tobytes()

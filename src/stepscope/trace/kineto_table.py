@@ -1,8 +1,8 @@
 """Which argument of an event goes to which column: one table, read by both parsers.
 
 A *slot* is one number of the event at hand. `KEYS` says which argument fills which slot and how it is read;
-profilers spelled some arguments differently over the years, so several keys may share a slot. `TABLES` says which
-slots make up a row, and which of them must be present for a row to be written at all.
+profilers spelled some arguments differently over the years, so several keys may share a slot. `TABLES`
+says which slots make up a row, and which of them must be present for a row to be written at all.
 """
 
 from __future__ import annotations
@@ -130,8 +130,10 @@ TABLES: tuple[Table, ...] = (
         "X",
         ("device", "stream"),
         (
-            ("device", _I32), ("stream", _I64), ("bytes", _I64), ("grid_x", _I32), ("grid_y", _I32), ("grid_z", _I32),
-            ("block_x", _I32), ("block_y", _I32), ("block_z", _I32), ("registers", _I32), ("shared_bytes", _I64),
+            ("device", _I32), ("stream", _I64), ("bytes", _I64),
+            ("grid_x", _I32), ("grid_y", _I32), ("grid_z", _I32),
+            ("block_x", _I32), ("block_y", _I32), ("block_z", _I32),
+            ("registers", _I32), ("shared_bytes", _I64),
             ("occupancy", _F32), ("warps_per_sm", _F32), ("blocks_per_sm", _F32), ("graph_id", _I64),
             ("graph_node_id", _I64),
         ),

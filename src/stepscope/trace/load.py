@@ -11,7 +11,8 @@ import io
 import json
 import re
 from collections.abc import Callable
-from typing import Any, NoReturn
+from dataclasses import dataclass
+from typing import Any
 
 from stepscope.model.error import InputError
 from stepscope.model.trace import Loss, Trace
@@ -30,6 +31,11 @@ _KEY_AT_END = 64
 """Bytes kept back while the events are looked for: the key may be cut."""
 _BASE = re.compile(rb'"baseTimeNanoseconds"\s*:\s*"?(\d{1,19})')
 _DISTRIBUTED = re.compile(rb'"distributedInfo"\s*:\s*(\{[^{}]*\})')
+_DECODER = json.JSONDecoder(strict=False)
+_SEPARATOR = re.compile(r"[\s,]*")
+_COLON = re.compile(r"\s*:\s*")
+_MEMBER = re.compile(r',\s*("[A-Za-z_][A-Za-z0-9_ ]*"\s*:)')
+"""Where the next member of damaged metadata may begin."""
 BOM = b"\xef\xbb\xbf"
 _GIVE = "give the trace that torch.profiler exported (*.json or *.json.gz)"
 _NO_SNAPSHOT = "a memory snapshot is not read here; give a trace (*.json or *.json.gz)"
@@ -105,13 +111,16 @@ def _load(
     buffer = _Buffer(source, limits.chunk)
     head = _head(buffer, text, limits)
     parser, is_native = _parser(native, limits)
-    tail, is_cut = _feed(parser, buffer, limits)
+    fed = _feed(parser, buffer, limits)
     state = parser.state()
-    if state.num_kept + state.num_lost + state.num_bad_time == 0 and not state.is_closed:
-        what = text.damage or "breaks off before the first event"
+    if state.num_kept + state.num_bad_time == 0 and (state.num_lost or not state.is_closed):
+        what = (
+            "holds no trace event" if state.num_lost else text.damage or "breaks off before the first event"
+        )
         raise InputError(text.name, what, "copy it again, or record again", f"byte {len(head)}")
-    metadata, losses = _metadata(head, tail)
-    losses = [*_cut_losses(text, state, is_cut, len(head)), *losses]
+    is_whole = state.is_closed and not head.removeprefix(BOM).lstrip().startswith(b"[")
+    metadata, losses = _metadata(head, fed.tail, is_whole=is_whole)
+    losses = [*_cut_losses(text, state, fed, len(head)), *losses]
     return assemble(
         parser.finish(),
         state,
@@ -151,7 +160,8 @@ class _Source:
 
 
 class _Buffer:
-    """One piece of memory for all chunks: what is still needed lies at its front, the next text comes behind."""
+    """One piece of memory for all chunks: what is still needed lies at its front, the next text comes
+    behind."""
 
     def __init__(self, source: _Source, chunk: int) -> None:
         self._source = source
@@ -188,7 +198,7 @@ def _head(buffer: _Buffer, text: Text, limits: Limits) -> bytes:
         if start.startswith(b"["):
             return _taken(buffer, bytes(buffer.view).index(b"[") + 1)
         if start and not start.startswith(b"{"):
-            _refuse(text, start)
+            raise _refusal(text, start)
         match = _EVENTS.search(buffer.view, max(0, seen - _KEY_AT_END))
         if match:
             end = match.end()
@@ -198,7 +208,7 @@ def _head(buffer: _Buffer, text: Text, limits: Limits) -> bytes:
         seen = buffer.size
         if seen > limits.max_header:
             raise InputError(text.name, f"no traceEvents in the first {seen >> 20} MB", _GIVE)
-    _refuse(text, bytes(buffer.view).removeprefix(BOM).lstrip())
+    raise _refusal(text, bytes(buffer.view).removeprefix(BOM).lstrip())
 
 
 def _taken(buffer: _Buffer, size: int) -> bytes:
@@ -207,36 +217,48 @@ def _taken(buffer: _Buffer, size: int) -> bytes:
     return head
 
 
-def _refuse(text: Text, start: bytes) -> NoReturn:
+def _refusal(text: Text, start: bytes) -> InputError:
     """Say what a file seems to be instead of a trace."""
     if text.damage is not None:
-        raise InputError(text.name, text.damage, "copy it again, or record again", "its beginning")
+        return InputError(text.name, text.damage, "copy it again, or record again", "its beginning")
     if not start:
-        raise InputError(text.name, "the file is empty", "was the job ended while it exported? record again")
+        return InputError(text.name, "the file is empty", "was the job ended while it exported? record again")
     for magic, what, mend in _LOOKS_LIKE:
         if start.startswith(magic):
-            raise InputError(text.name, what, mend)
+            return InputError(text.name, what, mend)
     if not start.startswith(b"{"):
-        raise InputError(text.name, "is no JSON", _GIVE)
+        return InputError(text.name, "is no JSON", _GIVE)
     if b'"rocprofiler-sdk-tool"' in start[:200]:
-        raise InputError(text.name, "is a rocprofv3 result, which is not read yet", _GIVE)
+        return InputError(text.name, "is a rocprofv3 result, which is not read yet", _GIVE)
     try:
         value = json.loads(start.decode("utf-8", "replace"), strict=False)
     except (ValueError, RecursionError):
         what = "is JSON that breaks off or is damaged, without traceEvents"
-        raise InputError(text.name, what, _GIVE) from None
+        return InputError(text.name, what, _GIVE)
     keys = ", ".join(list(value)[:5]) if isinstance(value, dict) and value else "none"
-    raise InputError(text.name, f"has no key traceEvents (its keys: {keys})", _GIVE)
+    return InputError(text.name, f"has no key traceEvents (its keys: {keys})", _GIVE)
 
 
-def _feed(parser: Parser, buffer: _Buffer, limits: Limits) -> tuple[bytes, bool]:
-    """Put the events through the parser. Returns the text behind them, and whether they were cut.
+@dataclass(frozen=True, slots=True)
+class _Fed:
+    """How the events ended: the text behind them, or where they were cut.
 
-    A buffer that has grown to the size one event may have gives that event up.
+    `cut_at` is the offset (in the event text) of the first byte that no event was made of, `None` where
+    the array ends; `left` how many such bytes there are.
     """
-    is_final = False
+
+    tail: bytes
+    cut_at: int | None = None
+    left: int = 0
+
+
+def _feed(parser: Parser, buffer: _Buffer, limits: Limits) -> _Fed:
+    """Put the events through the parser. A buffer that has grown to the size one event may have gives
+    that event up."""
+    is_final, at = False, 0
     while True:
         done = parser.feed(buffer.view, is_final, buffer.size > limits.max_event)
+        at += done
         if is_final or done < buffer.size:
             state = parser.state()
             if state.mixed_at >= 0:
@@ -244,7 +266,7 @@ def _feed(parser: Parser, buffer: _Buffer, limits: Limits) -> tuple[bytes, bool]
                 buffer.drop(buffer.size)
                 while buffer.more():
                     buffer.drop(buffer.size)
-                return b"", False
+                return _Fed(b"")
             if state.is_closed:
                 buffer.drop(done)
                 while buffer.more() and buffer.size < limits.max_header:
@@ -252,43 +274,72 @@ def _feed(parser: Parser, buffer: _Buffer, limits: Limits) -> tuple[bytes, bool]
                 tail = bytes(buffer.view)
                 while buffer.more():
                     buffer.drop(buffer.size)
-                return tail, False
+                return _Fed(tail)
         buffer.drop(done)
         if is_final:
-            return b"", True
+            return _Fed(b"", at, buffer.size)
         is_final = not buffer.more()
 
 
-def _cut_losses(text: Text, state: State, is_cut: bool, events_at: int) -> list[Loss]:
+def _cut_losses(text: Text, state: State, fed: _Fed, events_at: int) -> list[Loss]:
     """What a broken end costs: the events behind it, nobody knows how many."""
-    if is_cut and state.mixed_at < 0:
+    if fed.cut_at is not None and state.mixed_at < 0:
         why = text.damage or "the text breaks off inside the events"
-        detail = f"{why}; the {state.num_kept:,} events before it are kept"
-        return [Loss("truncated", 1, detail, events_at)]
+        byte = events_at + fed.cut_at
+        detail = f"{why}, at byte {byte}; the {state.num_kept:,} events before it are kept"
+        return [Loss("truncated", 1, detail, byte, fed.left)]
     if text.damage is not None:
         return [Loss("truncated", 1, f"{text.damage}, behind the events: all of them are kept")]
     return []
 
 
-def _metadata(head: bytes, tail: bytes) -> tuple[dict[str, Any], list[Loss]]:
-    """Top-level keys around the events. A broken part is given up; the base time and the rank are sought."""
-    metadata: dict[str, Any] = {}
+def _metadata(head: bytes, tail: bytes, *, is_whole: bool) -> tuple[dict[str, Any], list[Loss]]:
+    """Top-level members around the events. What is broken is given up member by member.
+
+    `is_whole`: the events ended inside an object, whose other members and closing brace must follow.
+    """
     losses: list[Loss] = []
     before = _EVENTS.sub(b"", head.removeprefix(BOM).strip()).strip().lstrip(b"{[")
-    behind = tail.strip()
-    behind = behind[:-1] if behind.endswith(b"}") else behind
-    for where, part in (("before", before), ("behind", behind)):
-        members = part.strip().strip(b",").strip()
-        if not members:
-            continue
-        try:
-            value = json.loads(b"{" + members + b"}", strict=False)
-        except (ValueError, RecursionError):
-            value = _rescued(members)
-            detail = f"metadata {where} the events is damaged and was given up"
-            losses.append(Loss("malformed_events", 1, detail))
-        metadata.update(value)
+    metadata, num_before, _ = _members(before)
+    behind, num_behind, rest = _members(tail) if is_whole else ({}, 0, b"")
+    metadata.update(behind)
+    if num_before + num_behind:
+        count = num_before + num_behind
+        losses.append(
+            Loss("malformed_events", count, f"{count} members of the metadata are damaged and were given up")
+        )
+    if is_whole and not rest.startswith(b"}"):
+        losses.append(Loss("truncated", 1, "the text breaks off behind the events: all of them are kept"))
+    elif _EVENTS.search(rest):
+        detail = "another trace follows in the same file and was left out: two ranks wrote one file; "
+        losses.append(Loss("mixed_writers", 1, detail + "put the rank in the file name"))
     return metadata, losses
+
+
+def _members(part: bytes) -> tuple[dict[str, Any], int, bytes]:
+    """Members of an object without its opening brace: those that parse, how many do not, and the text
+    behind them."""
+    text = part.decode("utf-8", "replace")
+    found: dict[str, Any] = {}
+    at, num_bad = 0, 0
+    while True:
+        at = _SEPARATOR.match(text, at).end()  # type: ignore[union-attr]
+        if not text.startswith('"', at):
+            break
+        try:
+            key, at_value = _DECODER.raw_decode(text, at)
+            value, end = _DECODER.raw_decode(text, _COLON.match(text, at_value).end())  # type: ignore[union-attr]
+        except (ValueError, AttributeError, RecursionError):
+            num_bad += 1
+            following = _MEMBER.search(text, at + 1)
+            if following is None:
+                return {**_rescued(part), **found}, num_bad, b"}" if text.rstrip().endswith("}") else b""
+            at = following.start(1)
+            continue
+        if isinstance(key, str):
+            found[key] = value
+        at = end
+    return found, num_bad, text[at:].encode("utf-8", "replace")
 
 
 def _rescued(part: bytes) -> dict[str, Any]:

@@ -20,8 +20,8 @@ QUEUE_CHUNKS = 3
 class Text:
     """The decompressed text of one input, chunk by chunk, with what was noticed on the way.
 
-    After iteration: `damage` says what was wrong with the compressed stream (`None`: nothing), `num_bytes` is the size as
-    it lies on disk and `sha256` its digest where asked for.
+    After iteration: `damage` says what was wrong with the compressed stream (`None`: nothing),
+    `num_bytes` is the size as it lies on disk and `sha256` its digest where asked for.
     """
 
     def __init__(self, stream: BinaryIO, name: str, limits: Limits, *, with_digest: bool) -> None:
@@ -39,7 +39,7 @@ class Text:
         return self._digest.hexdigest() if self._digest is not None else None
 
     def open(self) -> Iterator[bytes] | None:
-        """Pieces of decompressed text in order, or `None` where the text lies there plain: then `read_into` has it.
+        """Pieces of decompressed text in order; `None` where the text is plain: then `read_into` has it.
 
         Raises InputError where a cap is passed or the codec is missing.
         """
@@ -89,8 +89,8 @@ class Text:
             raise InputError(self.name, what, "record fewer steps, or split the file")
         if num_out > limits.ratio_from and num_out > limits.max_ratio * self.num_bytes:
             what = (
-                f"{num_out >> 20} MB of text from {self.num_bytes:,} bytes: more than {limits.max_ratio:g} to 1, "
-                "as in a decompression bomb"
+                f"{num_out >> 20} MB of text from {self.num_bytes:,} bytes: more than "
+                f"{limits.max_ratio:g} to 1, as in a decompression bomb"
             )
             raise InputError(self.name, what, "unpack it by hand if you trust it")
 
@@ -105,7 +105,7 @@ class Text:
             while data:
                 try:
                     piece = decoder.decompress(data, self._limits.chunk)
-                except (isal_zlib.error, zlib.error, EOFError, ValueError) as error:
+                except (isal_zlib.error, zlib.error, EOFError, ValueError) as error:  # type: ignore[misc]
                     self.damage = f"the gzip stream is damaged ({error})"
                     return
                 num_out += len(piece)
@@ -159,7 +159,7 @@ class Text:
                         return
                     ahead.put(piece)
                 ahead.put(None)
-            except BaseException as error:
+            except BaseException as error:  # noqa: BLE001 - whatever it is, it is raised where the text is read
                 ahead.put(error)
 
         thread = threading.Thread(target=work, name="stepscope-reader", daemon=True)

@@ -17,6 +17,16 @@
 #include <emmintrin.h>
 #define HAS_SSE2 1
 #endif
+#if defined(_MSC_VER)
+#include <intrin.h>
+static inline int first_bit(unsigned mask) {
+  unsigned long at;
+  _BitScanForward(&at, mask);
+  return int(at);
+}
+#else
+static inline int first_bit(unsigned mask) { return __builtin_ctz(mask); }
+#endif
 #if defined(_WIN32)
 #define API extern "C" __declspec(dllexport)
 #else
@@ -28,6 +38,7 @@ namespace {
 constexpr int64_t kAbsent64 = INT64_MIN;
 constexpr int32_t kAbsent32 = INT32_MIN;
 constexpr int kMaxSlots = 64;
+constexpr size_t kMaxNesting = 1024;
 constexpr int kMaxTables = 16;
 constexpr int kMaxColumns = 20;
 
@@ -58,11 +69,6 @@ struct Column {
   template <class T>
   void push(T value) {
     memcpy(grow(sizeof(T)), &value, sizeof(T));
-  }
-  void release() {
-    free(data);
-    data = nullptr;
-    size = room = 0;
   }
   ~Column() { free(data); }
 };
@@ -103,7 +109,7 @@ struct Interner {
   size_t end_of(int32_t id) const { return size_t(reinterpret_cast<uint64_t*>(ends.data)[id]); }
   bool is(int32_t id, Text p, size_t n) const {
     size_t b = begin_of(id);
-    return end_of(id) - b == n && memcmp(text.data + b, p, n) == 0;
+    return end_of(id) - b == n && (n == 0 || memcmp(text.data + b, p, n) == 0);
   }
   void rehash() {
     size_t size = cells ? (mask + 1) * 2 : 4096;
@@ -203,6 +209,9 @@ struct Table {
   Column row, columns[kMaxColumns];
 };
 
+// Times beyond are no times; a base of the same size can be added without overflow.
+constexpr uint64_t kMaxNanos = 1ull << 62;
+
 // What a value was, as its bytes without quotes.
 struct Value {
   Text begin, end;
@@ -243,7 +252,7 @@ struct Parser {
   Column pair_ts, pair_name, pair_cat, pair_track, pair_index, pair_phase;  // B and E
   Column flow_ts, flow_id, flow_track, flow_cat, flow_phase;
   Column meta_name, meta_track, meta_text;  // M
-  Interner names, cats, texts, tracks;
+  Interner names, cats, texts, raws, tracks;
   int64_t counts[8] = {0, 0, 0, 0, 0, 0, 0, 0};  // kept, lost, repaired, bad time, no duration, counters, other, lost bytes
   int64_t first_lost = -1, first_repair = -1, first_bad_time = -1, mixed_at = -1;
 
@@ -276,7 +285,7 @@ struct Parser {
         __m128i v = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
         int hit = _mm_movemask_epi8(_mm_or_si128(_mm_cmpeq_epi8(v, quote), _mm_cmpeq_epi8(v, slash)));
         if (hit) {
-          p += __builtin_ctz(unsigned(hit));
+          p += first_bit(unsigned(hit));
           break;
         }
         p += 16;
@@ -293,6 +302,13 @@ struct Parser {
       p += 2;
     }
   }
+
+  static bool starts_event(Text p, Text end) {
+    p = skip_space(p + 1, end);
+    return end - p > 4 && memcmp(p, "\"ph\"", 4) == 0;
+  }
+
+  uint8_t open[kMaxNesting];
 
   // Any value; *next is behind it.
   Result value(Text p, Text end, Value* v, Text* next) {
@@ -312,7 +328,6 @@ struct Parser {
     v->is_string = false;
     if (c == '[' || c == '{') {
       size_t depth = 0;
-      // Brackets are only counted, not paired: a pair that does not match ends in an error of what follows.
       while (p < end) {
         uint8_t b = *p;
         if (!(kClasses.of[b] & kBracketOrQuote)) {
@@ -327,9 +342,13 @@ struct Parser {
           continue;
         }
         if (b == '[' || b == '{') {
-          if (++depth > max_nesting) return kBad;
-        } else if (b == ']' || b == '}') {
-          if (--depth == 0) {
+          if (depth >= max_nesting) return kBad;
+          // An event inside an argument: the argument was torn, and the events behind it must not drown in it.
+          if (b == '{' && depth && starts_event(p, end)) return kBad;
+          open[depth++] = b;
+        } else {
+          if (open[--depth] + 2 != b) return kBad;
+          if (depth == 0) {
             v->end = p + 1;
             *next = p + 1;
             return kOk;
@@ -357,6 +376,19 @@ struct Parser {
     if (p < end && (*p == '-' || *p == '+')) minus = *p++ == '-';
     if (p >= end || *p < '0' || *p > '9') return false;
     uint64_t n = 0;
+    // ROCm writes some ids as "0x…".
+    if (v.is_string && end - p > 2 && p[0] == '0' && (p[1] == 'x' || p[1] == 'X')) {
+      for (p += 2; p < end; p++) {
+        int digit = *p >= '0' && *p <= '9'   ? *p - '0'
+                    : *p >= 'a' && *p <= 'f' ? *p - 'a' + 10
+                    : *p >= 'A' && *p <= 'F' ? *p - 'A' + 10
+                                             : -1;
+        if (digit < 0 || n >> 60) return false;
+        n = n * 16 + uint64_t(digit);
+      }
+      *out = int64_t(minus ? 0 - n : n);
+      return *out != kAbsent64;
+    }
     while (p < end && *p >= '0' && *p <= '9') {
       uint64_t digit = uint64_t(*p++ - '0');
       if (n > (UINT64_MAX - digit) / 10) return false;
@@ -411,8 +443,9 @@ struct Parser {
     if (!digits) return false;
     if (p < end) return exponent(v, out);
     if (whole > 9223372036854774ull) return false;
-    int64_t n = int64_t(whole * 1000 + nanos);
-    *out = minus ? -n : n;
+    uint64_t n = whole * 1000 + nanos;
+    if (n > kMaxNanos) return false;
+    *out = minus ? -int64_t(n) : int64_t(n);
     return true;
   }
 
@@ -453,24 +486,49 @@ struct Parser {
     for (int i = point + 1 > 0 ? point + 1 : 0; i < n; i++) more |= digits[i] != 0;
     if (point < 0) first = 0;
     if (first > 5 || (first == 5 && (more || (whole & 1)))) whole++;
-    if (whole > uint64_t(INT64_MAX)) return false;
+    if (whole > kMaxNanos) return false;
     *out = minus ? -int64_t(whole) : int64_t(whole);
     return true;
   }
 
+  // A decimal number, whatever the process's locale thinks of points. Exact up to 15 digits and a scale of 22.
   static bool real(const Value& v, double* out) {
-    char copy[64];
-    size_t n = size_t(v.end - v.begin);
-    if (n == 0 || n >= sizeof copy) return false;
-    for (size_t i = 0; i < n; i++) {
-      uint8_t c = v.begin[i];
-      if (!((c >= '0' && c <= '9') || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E')) return false;
-      copy[i] = char(c);
+    Text p = v.begin, end = v.end;
+    bool minus = false;
+    if (p < end && (*p == '-' || *p == '+')) minus = *p++ == '-';
+    double mantissa = 0;
+    int scale = 0, digits = 0, exp10 = 0;
+    bool is_behind_point = false;
+    for (; p < end; p++) {
+      if (*p == '.' && !is_behind_point) {
+        is_behind_point = true;
+      } else if (*p >= '0' && *p <= '9') {
+        if (++digits > 300) return false;
+        mantissa = mantissa * 10 + (*p - '0');
+        scale += is_behind_point;
+      } else {
+        break;
+      }
     }
-    copy[n] = 0;
-    char* stop;
-    *out = strtod(copy, &stop);
-    return *stop == 0;
+    if (!digits) return false;
+    if (p < end) {
+      if (*p != 'e' && *p != 'E') return false;
+      p++;
+      bool down = false;
+      if (p < end && (*p == '-' || *p == '+')) down = *p++ == '-';
+      if (p >= end) return false;
+      for (; p < end; p++) {
+        if (*p < '0' || *p > '9' || exp10 > 300) return false;
+        exp10 = exp10 * 10 + (*p - '0');
+      }
+      if (down) exp10 = -exp10;
+    }
+    double factor = 1;
+    int by = exp10 - scale;
+    for (int i = by < 0 ? -by : by; i > 0; i--) factor *= 10;
+    mantissa = by < 0 ? mantissa / factor : mantissa * factor;
+    *out = minus ? -mantissa : mantissa;
+    return true;
   }
 
   static bool is_null(const Value& v) { return !v.is_string && v.end - v.begin == 4 && memcmp(v.begin, "null", 4) == 0; }
@@ -488,13 +546,17 @@ struct Parser {
     double x;
     switch (key.kind) {
       case kInt:
-        if (integer(v, &n)) set(key.slot, n);
-        else unset(key.slot);
+        if (integer(v, &n)) {
+          set(key.slot, n);
+        } else {
+          unset(key.slot);
+          if (!v.is_string && !is_null(v)) repaired = true;
+        }
         break;
       case kString:
       case kRaw:
         if (is_null(v)) unset(key.slot);
-        else set(key.slot, texts.intern(v.begin, size_t(v.end - v.begin)));
+        else set(key.slot, (key.kind == kRaw ? raws : texts).intern(v.begin, size_t(v.end - v.begin)));
         break;
       case kFloat:
       case kPercent:
@@ -584,15 +646,14 @@ struct Parser {
   }
 
   int32_t track_of(const Value& pid, const Value& tid) {
-    size_t a = size_t(pid.end - pid.begin), b = size_t(tid.end - tid.begin), n = a + b + 3;
+    size_t a = size_t(pid.end - pid.begin), b = size_t(tid.end - tid.begin), n = a + b + 5;
     uint8_t small[256];
     uint8_t* buffer = n <= sizeof small ? small : static_cast<uint8_t*>(malloc(n));
     if (!buffer) throw std::bad_alloc();
     buffer[0] = uint8_t('0' + pid.is_string * 2 + tid.is_string);
-    memcpy(buffer + 1, pid.begin, a);
-    buffer[1 + a] = 0;
-    memcpy(buffer + 2 + a, tid.begin, b);
-    buffer[2 + a + b] = 0;
+    for (int i = 0; i < 4; i++) buffer[1 + i] = uint8_t(a >> (8 * i));
+    memcpy(buffer + 5, pid.begin, a);
+    memcpy(buffer + 5 + a, tid.begin, b);
     int32_t id;
     if (last_track >= 0 && n == last_track_size && memcmp(buffer, last_track_text, n) == 0) {
       id = last_track;
@@ -716,12 +777,9 @@ struct Parser {
     switch (phase) {
       case 'X': {
         int64_t length = 0;
-        if (!has_dur) {
+        if (!has_dur || !nanoseconds(v_dur, &length)) {
+          length = 0;
           counts[4]++;
-        } else if (!nanoseconds(v_dur, &length)) {
-          counts[3]++;
-          if (first_bad_time < 0) first_bad_time = at;
-          return kOk;
         }
         int32_t row = int32_t(ts.size / 8);
         ts.push(when);
@@ -808,13 +866,17 @@ struct Parser {
     return close < end && *close == ':';
   }
 
+  static constexpr const char* const kEvent[] = {"ph", "name", "cat", "pid", "tid", "ts", "dur", "args", "id", "s", "bp", nullptr};
+  // Members that stand around the events, never in one.
+  static constexpr const char* const kTop[] = {
+      "schemaVersion", "deviceProperties", "distributedInfo", "traceEvents", "traceName", "displayTimeUnit",
+      "baseTimeNanoseconds", "trace_id", "record_shapes", "with_stack", "profile_memory", "with_flops", "with_modules",
+      "cuda_runtime_version", "cuda_driver_version", "cupti_version", "hip_runtime_version", "hip_driver_version",
+      "roctracer_version", "metadata", "host_name", "username", "logical_server_subtype", "INFO", "WARNING", "ERROR",
+      "otherData", "systemTraceEvents", nullptr};
+
   // Looks for the next event from p on. Returns where it starts, or the end of the array, or null: not in this chunk.
   Text resume(Text p, Text end, bool final) {
-    static const char* const kEvent[] = {"ph", "name", "cat", "pid", "tid", "ts", "dur", "args", "id", "s", "bp", nullptr};
-    static const char* const kTop[] = {"schemaVersion", "deviceProperties", "distributedInfo", "traceEvents", "traceName",
-                                       "displayTimeUnit", "baseTimeNanoseconds", "trace_id", "record_shapes", "with_stack",
-                                       "profile_memory", "with_flops", "with_modules", "cuda_runtime_version", "metadata",
-                                       nullptr};
     const size_t kReach = 512;  // room for a brace, white space and a key
     for (; p < end; p++) {
       if (*p != '{' && *p != ']') continue;
@@ -830,6 +892,8 @@ struct Parser {
         bool is_separate = before == chunk || before[-1] == ',' || before[-1] == '[' || before[-1] == '}';
         if (is_separate && has_member(inside, end, kEvent)) return p;
       } else if (inside < end && *inside == ',' && has_member(skip_space(inside + 1, end), end, kTop)) {
+        return p;
+      } else if (final && inside < end && *inside == '}' && skip_space(inside + 1, end) == end) {
         return p;
       }
     }
@@ -892,6 +956,10 @@ struct Parser {
       }
       if (r == kNeedMore && !final && !force) break;
       if (r == kNeedMore && final && !looks_broken(p, end)) break;
+      if (has_member(skip_space(p + 1, end), end, kTop)) {
+        mixed_at = consumed_at(p);
+        break;
+      }
       lose(p);
     }
     consumed += p - text;
@@ -916,7 +984,7 @@ API void* stepscope_kineto_new(const uint8_t* spec, int64_t max_string, int64_t 
   Parser* p = new (std::nothrow) Parser();
   if (!p) return nullptr;
   p->max_string = size_t(max_string);
-  p->max_nesting = size_t(max_nesting);
+  p->max_nesting = size_t(max_nesting) < kMaxNesting ? size_t(max_nesting) : kMaxNesting;
   p->meta_slot = meta_slot;
   while (spec[2]) {
     p->keys.add(spec + 3, spec[2], spec[0], spec[1]);
@@ -971,7 +1039,7 @@ Column* column_of(Parser* p, int table, int column) {
                      &p->pair_name,  &p->pair_cat,   &p->pair_track, &p->pair_index, &p->pair_phase, &p->flow_ts,
                      &p->flow_id,    &p->flow_track, &p->flow_cat,  &p->flow_phase, &p->meta_name,  &p->meta_track,
                      &p->meta_text,  &p->names.text, &p->names.ends, &p->cats.text, &p->cats.ends,  &p->texts.text,
-                     &p->texts.ends, &p->tracks.text, &p->tracks.ends};
+                     &p->texts.ends, &p->raws.text, &p->raws.ends, &p->tracks.text, &p->tracks.ends};
   if (table < 0) return column >= 0 && column < int(sizeof fixed / sizeof *fixed) ? fixed[column] : nullptr;
   if (table >= p->num_tables) return nullptr;
   Table& t = p->tables[table];
@@ -985,12 +1053,17 @@ API int64_t stepscope_kineto_size(void* parser, int table, int column) {
   return c ? int64_t(c->size) : -1;
 }
 
-// Copies a column out and gives its memory back.
-API void stepscope_kineto_take(void* parser, int table, int column, void* into) {
+// Hands a column's memory over; null where it is empty. The caller gives it back with stepscope_kineto_drop.
+API void* stepscope_kineto_take(void* parser, int table, int column) {
   Column* c = column_of(static_cast<Parser*>(parser), table, column);
-  if (!c) return;
-  if (c->size) memcpy(into, c->data, c->size);
-  c->release();
+  if (!c || !c->size) return nullptr;
+  void* fitted = realloc(c->data, c->size);
+  void* data = fitted ? fitted : c->data;
+  c->data = nullptr;
+  c->size = c->room = 0;
+  return data;
 }
+
+API void stepscope_kineto_drop(void* data) { free(data); }
 
 API void stepscope_kineto_free(void* parser) { delete static_cast<Parser*>(parser); }
