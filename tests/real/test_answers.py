@@ -48,10 +48,11 @@ def row_of(r: report.Report, scope: str | None = None) -> report.Accounting:
 
 
 def share(row: report.Accounting, *parts: str) -> float:
-    return sum(
-        getattr(row.idle, f"{p.removeprefix('idle.')}_ns") if p.startswith("idle.") else getattr(row, f"{p}_ns")
-        for p in parts
-    ) / row.total_ns
+    def ns(part: str) -> int:
+        of = row.idle if part.startswith("idle.") else row
+        return getattr(of, f"{part.removeprefix('idle.')}_ns")
+
+    return sum(ns(part) for part in parts) / row.total_ns
 
 
 def rules_of(r: report.Report) -> list[str]:

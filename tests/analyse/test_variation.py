@@ -1,0 +1,48 @@
+"""Step times: slow steps and periods."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stepscope.analyse.variation import periodic_excess_ns, variation
+
+
+def series(
+    slow: dict[int, int], num: int = 60, typical: int = 100
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    number = np.arange(1, num + 1)
+    duration = np.array([slow.get(n, typical) for n in number.tolist()])
+    return number, duration, np.ones(num, dtype=bool)
+
+
+def test_a_period_needs_three_slow_steps_at_equal_distances() -> None:
+    assert variation(*series({20: 300, 40: 300})).period_steps is None
+    assert variation(*series({20: 300, 40: 300, 60: 300})).period_steps == 20
+    assert variation(*series({20: 300, 40: 300, 59: 300})).period_steps is None
+    assert variation(*series({20: 300, 21: 300, 22: 300})).period_steps is None
+
+
+def test_excess_is_what_lies_above_the_median() -> None:
+    assert periodic_excess_ns(*series({20: 300, 40: 350, 60: 300})) == 200 + 250 + 200
+    assert periodic_excess_ns(*series({20: 300, 41: 350})) == 0
+
+
+def test_a_marked_step_is_slow_at_its_period_but_does_not_move_the_median() -> None:
+    number, duration, is_counted = series({20: 900, 40: 900, 60: 900})
+    is_counted[[19, 39, 59]] = False
+    found = variation(number, duration, is_counted)
+    assert found.median_ns == 100
+    assert found.p95_ns == 100
+    assert found.slow_steps == (20, 40, 60)
+    assert found.period_steps == 20
+
+
+@pytest.mark.parametrize(("percent", "is_slow"), [(119, False), (121, True)])
+def test_a_step_is_slow_from_a_fifth_above_the_median(percent: int, is_slow: bool) -> None:
+    assert bool(variation(*series({7: percent})).slow_steps) is is_slow
+
+
+def test_no_counted_step_has_no_variation() -> None:
+    number, duration, is_counted = series({})
+    assert variation(number, duration, is_counted & False) is None
