@@ -46,7 +46,7 @@ typedef const uint8_t* Text;
 
 enum Kind : uint8_t { kInt, kString, kRaw, kFloat, kPercent, kTriple, kUnused };
 enum Type : uint8_t { kI64, kI32, kF32, kId };
-enum Result { kOk, kNeedMore, kBad };
+enum Result { kOk, kNeedMore, kBad, kMixed };
 
 // A growing column. realloc moves pages instead of copying for large blocks, and pages never written are never resident.
 struct Column {
@@ -144,57 +144,52 @@ struct Interner {
   }
 };
 
+// Keys of the arguments: a small hash table of those that have a column.
 struct Key {
   uint8_t kind, slot, size;
-  uint64_t word[7];  // the text and its closing quote, zeros behind
-  uint64_t last_mask;
-  int num_words;
+  uint8_t text[56];
+};
 
-  void set(Text p, uint8_t n) {
-    size = n;
-    memset(word, 0, sizeof word);
-    memcpy(word, p, n);
-    reinterpret_cast<uint8_t*>(word)[n] = '"';
-    num_words = n / 8 + 1;
-    int rest = (n + 1) - (num_words - 1) * 8;
-    last_mask = rest == 8 ? ~0ull : (1ull << (8 * rest)) - 1;
-#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    last_mask = rest == 8 ? ~0ull : ~((1ull << (64 - 8 * rest)) - 1);
-#endif
+struct Keys {
+  static constexpr int kRoom = 128, kCells = 512;
+  Key key[kRoom];
+  int count = 0;
+  int16_t cells[kCells];
+
+  Keys() { memset(cells, 0xff, sizeof cells); }
+  void add(Text p, uint8_t n, uint8_t kind, uint8_t slot) {
+    if (count == kRoom || n > sizeof key[0].text) return;
+    Key& k = key[count];
+    k.kind = kind;
+    k.slot = slot;
+    k.size = n;
+    memcpy(k.text, p, n);
+    size_t at = hash_of(p, n) % kCells;
+    while (cells[at] >= 0) at = (at + 1) % kCells;
+    cells[at] = int16_t(count++);
   }
-  // Whether the text at p is this key and its closing quote.
-  bool is_at(Text p, Text end) const {
-    if (end - p < 56) return size + 1 <= end - p && memcmp(p, word, size + 1u) == 0;
-    for (int i = 0; i + 1 < num_words; i++)
-      if (load64(p + 8 * i) != word[i]) return false;
-    return (load64(p + 8 * (num_words - 1)) & last_mask) == word[num_words - 1];
+  // The position of the key [p, p + n), -1 where it has no column.
+  int find(Text p, size_t n) const {
+    for (size_t at = hash_of(p, n) % kCells; cells[at] >= 0; at = (at + 1) % kCells) {
+      const Key& k = key[cells[at]];
+      if (k.size == n && memcmp(k.text, p, n) == 0) return cells[at];
+    }
+    return -1;
   }
 };
 
-// Keys of one kind of object. Writers repeat their order: the two keys that followed last are tried first. Keys without
-// use are learned as well, while there is room, so that they are passed over as fast.
-struct Keys {
-  static constexpr int kRoom = 120;
-  Key key[kRoom];
-  int count = 0;
-  int follows[kRoom + 1][2];
-
-  void add(Text p, uint8_t n, uint8_t kind, uint8_t slot) {
-    key[count].kind = kind;
-    key[count].slot = slot;
-    key[count].set(p, n);
-    count++;
-  }
-  void start() { memset(follows, 0, sizeof follows); }
-  // The key whose quoted text is [p, close): its position, kRoom where it is not known and cannot be learned.
-  int find(Text p, Text close) {
-    size_t n = size_t(close - p);
-    for (int i = 0; i < count; i++)
-      if (key[i].size == n && memcmp(key[i].word, p, n) == 0) return i;
-    if (count == kRoom || n > 54) return kRoom;
-    add(p, uint8_t(n), kUnused, 0);
-    return count - 1;
-  }
+// The text between two values of an event: white space, commas, braces, a key and its colon. Writers repeat it to the byte,
+// so each one seen is kept with what it means and with what followed it; comparing it stands for parsing it.
+struct Glue {
+  static constexpr int kSize = 64, kFollowers = 6;
+  uint8_t text[kSize];
+  uint8_t size;
+  bool in_args;       // where it leads
+  bool enters_args;   // the arguments begin in it
+  bool is_end;        // it ends the event
+  bool is_unique;     // not to be kept
+  int16_t key;        // of the value behind it: a Member, or a position in the keys; -1: of no use
+  int16_t follower[kFollowers];
 };
 
 struct ColumnSpec {
@@ -241,7 +236,7 @@ inline Text skip_space(Text p, Text end) {
 
 struct Parser {
   // configuration
-  Keys keys, top;
+  Keys keys;
   Table tables[kMaxTables];
   int num_tables = 0;
   size_t max_string, max_nesting;
@@ -540,6 +535,21 @@ struct Parser {
     present |= 1ull << slot;
   }
   void unset(int slot) { present &= ~(1ull << slot); }
+  void set_text(int slot, bool is_raw, const Value& v) {
+    int i = 0;
+    while (i < num_pending && pending[i] != slot) i++;
+    if (i == num_pending) pending[num_pending++] = uint8_t(slot);
+    pending_text[i] = v;
+    pending_raw[i] = is_raw;
+    present |= 1ull << slot;
+  }
+  void intern_pending() {
+    for (int i = 0; i < num_pending; i++) {
+      if (!(present >> pending[i] & 1)) continue;
+      const Value& v = pending_text[i];
+      slots[pending[i]] = (pending_raw[i] ? raws : texts).intern(v.begin, size_t(v.end - v.begin));
+    }
+  }
 
   void argument(const Key& key, const Value& v) {
     int64_t n;
@@ -556,7 +566,7 @@ struct Parser {
       case kString:
       case kRaw:
         if (is_null(v)) unset(key.slot);
-        else set(key.slot, (key.kind == kRaw ? raws : texts).intern(v.begin, size_t(v.end - v.begin)));
+        else set_text(key.slot, key.kind == kRaw, v);
         break;
       case kFloat:
       case kPercent:
@@ -588,60 +598,6 @@ struct Parser {
         }
         break;
       }
-    }
-  }
-
-  // The key at p (behind its opening quote), its position in `in`; *close is its closing quote.
-  Result find_key(Keys& in, Text p, Text end, int* previous, Text* close) {
-    int* guesses = in.follows[*previous];
-    for (int i = 0; i < 2; i++) {
-      int guess = guesses[i];
-      if (guess < in.count && in.key[guess].is_at(p, end)) {
-        *close = p + in.key[guess].size;
-        *previous = guess;
-        return kOk;
-      }
-    }
-    Result r = string_end(p, end, close);
-    if (r != kOk) return r;
-    int found = in.find(p, *close);
-    guesses[1] = guesses[0];
-    guesses[0] = found;
-    *previous = found;
-    return kOk;
-  }
-
-  // `{` to `}` of the arguments.
-  Result arguments(Text p, Text end, Text* next) {
-    int found = Keys::kRoom;
-    bool need_comma = false;
-    p++;
-    for (;;) {
-      p = skip_space(p, end);
-      if (p >= end) return kNeedMore;
-      if (*p == '}') {
-        *next = p + 1;
-        return kOk;
-      }
-      if (*p == ',') {
-        if (!need_comma) repaired = true;
-        need_comma = false;
-        p++;
-        continue;
-      }
-      if (*p != '"' || need_comma) return kBad;
-      Text close;
-      Result r = find_key(keys, p + 1, end, &found, &close);
-      if (r != kOk) return r;
-      p = skip_space(close + 1, end);
-      if (p >= end) return kNeedMore;
-      if (*p != ':') return kBad;
-      p = skip_space(p + 1, end);
-      Value v;
-      r = value(p, end, &v, &p);
-      if (r != kOk) return r;
-      if (found < keys.count && keys.key[found].kind != kUnused) argument(keys.key[found], v);
-      need_comma = true;
     }
   }
 
@@ -700,25 +656,61 @@ struct Parser {
     }
   }
 
-  enum Member { kPh, kCat, kName, kPid, kTid, kTs, kDur, kIdMember, kArgs, kNumMembers = kArgs };
+  enum Member : int16_t { kPh, kCat, kName, kPid, kTid, kTs, kDur, kIdMember, kNumMembers, kArgs = kNumMembers };
 
-  // `{` to `}` of one event, and its row.
-  Result event(Text p, Text end, Text* next) {
-    static const uint8_t zero[] = "0";
-    Value members[kNumMembers];
-    for (int i = 0; i < kNumMembers; i++) members[i] = {zero, zero + (i == kPid || i == kTid), false};
-    unsigned has = 0;
-    int member = Keys::kRoom;
-    int64_t at = consumed_at(p);
-    present = 0;
-    repaired = false;
-    bool need_comma = false;
-    p++;
+  static int member_of(Text p, size_t n) {
+    if (n < 2 || n > 4) return -1;
+    if (n == 4) return memcmp(p, "name", 4) == 0 ? kName : memcmp(p, "args", 4) == 0 ? kArgs : -1;
+    if (n == 3) {
+      if (memcmp(p, "pid", 3) == 0) return kPid;
+      if (memcmp(p, "tid", 3) == 0) return kTid;
+      if (memcmp(p, "dur", 3) == 0) return kDur;
+      return memcmp(p, "cat", 3) == 0 ? kCat : -1;
+    }
+    if (p[0] == 'p' && p[1] == 'h') return kPh;
+    if (p[0] == 't' && p[1] == 's') return kTs;
+    return p[0] == 'i' && p[1] == 'd' ? kIdMember : -1;
+  }
+
+  static constexpr int kMaxGlues = 2048;
+  Glue glues[kMaxGlues];
+  int num_glues = 0;
+  int16_t first_glue[Glue::kFollowers];
+
+  // Whether the text at p, 64 bytes of which can be read, is this glue.
+  static bool is_at(const Glue& g, Text p) {
+#ifdef HAS_SSE2
+    int n = g.size;
+    for (int i = 0;; i += 16) {
+      unsigned same = unsigned(_mm_movemask_epi8(_mm_cmpeq_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + i)),
+                                                                _mm_loadu_si128(reinterpret_cast<const __m128i*>(g.text + i)))));
+      int left = n - i;
+      if (left <= 16) return ((same | (0xffffffffu << left)) & 0xffff) == 0xffff || (left == 16 && same == 0xffff);
+      if (same != 0xffff) return false;
+    }
+#else
+    return memcmp(p, g.text, g.size) == 0;
+#endif
+  }
+
+  // What stands between two values, parsed. p is where the last value ended, or the event's brace.
+  Result parse_glue(Text p, Text end, bool is_start, bool in_args, Glue* g, Text* next) {
+    Text opened = p;
+    bool need_comma = !is_start, enters = false;
+    g->is_unique = false;
+    if (is_start) p++;
     for (;;) {
       p = skip_space(p, end);
       if (p >= end) return kNeedMore;
       if (*p == '}') {
         p++;
+        if (in_args) {
+          in_args = false;
+          need_comma = true;
+          continue;
+        }
+        g->is_end = true;
+        g->key = -1;
         break;
       }
       if (*p == ',') {
@@ -728,43 +720,199 @@ struct Parser {
         continue;
       }
       if (*p != '"' || need_comma) return kBad;
-      Text close;
-      Result r = find_key(top, p + 1, end, &member, &close);
+      Text key = p + 1, close;
+      Result r = string_end(key, end, &close);
       if (r != kOk) return r;
       p = skip_space(close + 1, end);
       if (p >= end) return kNeedMore;
       if (*p != ':') return kBad;
       p = skip_space(p + 1, end);
       if (p >= end) return kNeedMore;
-      need_comma = true;
-      if (member == kArgs) {
-        present = 0;
-        if (*p == '{') {
-          r = arguments(p, end, &p);
-        } else {
-          Value ignored;
-          r = value(p, end, &ignored, &p);
+      size_t n = size_t(close - key);
+      if (is_file_key(key, n)) {
+        // The head of another file where an event, or its arguments, should be.
+        mixed_at = consumed_at(opened);
+        return kMixed;
+      }
+      if (in_args) {
+        g->key = int16_t(keys.find(key, n));
+      } else {
+        g->key = int16_t(member_of(key, n));
+        if (g->key == kArgs) {
+          enters = true;
+          if (*p == '{') {
+            opened = p++;
+            in_args = true;
+            need_comma = false;
+            continue;
+          }
+          g->key = -1;
+          g->is_unique = true;  // the same text in front of a brace means something else
         }
+      }
+      g->is_end = false;
+      break;
+    }
+    g->in_args = in_args;
+    g->enters_args = enters;
+    *next = p;
+    return kOk;
+  }
+
+  static bool is_file_key(Text p, size_t n) {
+    return (n == 11 && memcmp(p, "traceEvents", 11) == 0) || (n == 13 && memcmp(p, "schemaVersion", 13) == 0);
+  }
+
+  // The glue at p: one that followed before, or parsed anew and kept. Returns its position, or a result below zero.
+  int glue_at(Text p, Text end, bool is_start, bool in_args, int16_t* followers, Text* next, Glue* fresh) {
+    if (end - p > Glue::kSize) {
+      for (int i = 0; i < Glue::kFollowers && followers[i] >= 0; i++) {
+        const Glue& g = glues[followers[i]];
+        // A glue ends where its value starts: white space more makes it another one.
+        if (is_at(g, p) && (g.is_end || !is_space(p[g.size]))) {
+          *next = p + g.size;
+          int16_t found = followers[i];
+          if (i) {
+            followers[i] = followers[i - 1];
+            followers[i - 1] = found;
+          }
+          return found;
+        }
+      }
+    }
+    bool was_repaired = repaired;
+    Result r = parse_glue(p, end, is_start, in_args, fresh, next);
+    if (r != kOk) return -1 - int(r);
+    size_t n = size_t(*next - p);
+    if (n > Glue::kSize || repaired != was_repaired || fresh->is_unique || num_glues == kMaxGlues || end - p < Glue::kSize) return kMaxGlues;
+    int16_t at = int16_t(num_glues++);
+    Glue& g = glues[at];
+    g = *fresh;
+    memset(g.text, 0, sizeof g.text);
+    memcpy(g.text, p, n);
+    g.size = uint8_t(n);
+    for (int i = 0; i < Glue::kFollowers; i++) g.follower[i] = -1;
+    int i = 0;
+    while (i < Glue::kFollowers - 1 && followers[i] >= 0) i++;
+    followers[i] = at;
+    return at;
+  }
+
+  // The value of a whole number in place. False: not in the plain form, or not wholly in this chunk.
+  static bool plain_integer(Text p, Text end, int64_t* out, Text* next) {
+    if (end - p < 24) return false;
+    bool minus = *p == '-';
+    p += minus;
+    Text start = p;
+    int64_t n = 0;
+    while (uint8_t(*p - '0') < 10 && p - start < 18) n = n * 10 + (*p++ - '0');
+    if (p == start || !(kClasses.of[*p] & kEndsBare)) return false;
+    *out = minus ? -n : n;
+    *next = p;
+    return true;
+  }
+
+  // Microseconds with up to three decimals in place, as nanoseconds. False as above.
+  static bool plain_time(Text p, Text end, int64_t* out, Text* next) {
+    if (end - p < 32) return false;
+    bool minus = *p == '-';
+    p += minus;
+    Text start = p;
+    int64_t n = 0;
+    while (uint8_t(*p - '0') < 10 && p - start < 15) n = n * 10 + (*p++ - '0');
+    if (p == start) return false;
+    if (*p == '.') {
+      Text dot = p++;
+      while (uint8_t(*p - '0') < 10 && p - dot < 4) n = n * 10 + (*p++ - '0');
+      switch (p - dot) {
+        case 2: n *= 100; break;
+        case 3: n *= 10; break;
+        case 4: break;
+        default: return false;
+      }
+    } else {
+      n *= 1000;
+    }
+    if (!(kClasses.of[*p] & kEndsBare)) return false;
+    *out = minus ? -n : n;
+    *next = p;
+    return true;
+  }
+
+  // Texts of the event at hand, in order of appearance; they are interned once the event is kept.
+  int num_pending;
+  uint8_t pending[kMaxSlots];
+  bool pending_raw[kMaxSlots];
+  Value pending_text[kMaxSlots];
+
+  // `{` to `}` of one event, and its row.
+  Result event(Text p, Text end, Text* next) {
+    static const uint8_t zero[] = "0";
+    Value members[kNumMembers + 1];
+    for (int i = 0; i < kNumMembers; i++) members[i] = {zero, zero + (i == kPid || i == kTid), false};
+    unsigned has = 0;
+    int64_t at = consumed_at(p), when = 0, length = 0;
+    bool has_when = false, has_length = false;
+    present = 0;
+    repaired = false;
+    num_pending = 0;
+    int16_t* followers = first_glue;
+    bool is_start = true, in_args = false;
+    Glue fresh;
+    for (;;) {
+      int found = glue_at(p, end, is_start, in_args, followers, &p, &fresh);
+      if (found < 0) return Result(-1 - found);
+      is_start = false;
+      Glue* g = found == kMaxGlues ? &fresh : &glues[found];
+      if (found == kMaxGlues) memset(fresh.follower, 0xff, sizeof fresh.follower);
+      followers = g->follower;
+      if (g->enters_args) {
+        present = 0;
+        num_pending = 0;
+      }
+      if (g->is_end) break;
+      in_args = g->in_args;
+      const int key = g->key;
+      if (in_args) {
+        if (key >= 0) {
+          const Key& k = keys.key[key];
+          int64_t n;
+          if (k.kind == kInt && plain_integer(p, end, &n, &p)) {
+            set(k.slot, n);
+            continue;
+          }
+          Value v;
+          Result r = value(p, end, &v, &p);
+          if (r != kOk) return r;
+          argument(k, v);
+          continue;
+        }
+      } else if (key == kTs || key == kDur) {
+        int64_t& t = key == kTs ? when : length;
+        bool& is_known = key == kTs ? has_when : has_length;
+        is_known = plain_time(p, end, &t, &p);
+        has |= 1u << key;
+        if (is_known) continue;
+        Result r = value(p, end, &members[key], &p);
         if (r != kOk) return r;
+        if (is_null(members[key])) has &= ~(1u << key);
         continue;
       }
       Value ignored;
-      Value* v = member < kNumMembers ? &members[member] : &ignored;
-      r = value(p, end, v, &p);
+      Value* v = key >= 0 && !in_args ? &members[key] : &ignored;
+      Result r = value(p, end, v, &p);
       if (r != kOk) return r;
-      if (member < kNumMembers) has |= 1u << member;
+      if (key >= 0 && !in_args) has |= 1u << key;
     }
-    const Value &v_name = members[kName], &v_cat = members[kCat], &v_ts = members[kTs], &v_dur = members[kDur];
-    const Value &v_pid = members[kPid], &v_tid = members[kTid], &v_id = members[kIdMember];
+    const Value &v_name = members[kName], &v_cat = members[kCat], &v_pid = members[kPid], &v_tid = members[kTid];
+    const Value &v_id = members[kIdMember], &v_ph = members[kPh];
     const bool has_ts = has >> kTs & 1, has_dur = has >> kDur & 1, has_id = has >> kIdMember & 1;
-    const Value& v_ph = members[kPh];
     const uint8_t phase = v_ph.end - v_ph.begin == 1 ? *v_ph.begin : 0;
     if (!phase) return kBad;
     *next = p;
-    int64_t when = 0;
     int32_t position = int32_t(num_events);
     bool needs_time = phase != 'M';
-    bool has_time = has_ts && nanoseconds(v_ts, &when);
+    bool has_time = has_when || (has_ts && nanoseconds(members[kTs], &when));
     if (repaired) {
       counts[2]++;
       if (first_repair < 0) first_repair = at;
@@ -776,8 +924,7 @@ struct Parser {
     }
     switch (phase) {
       case 'X': {
-        int64_t length = 0;
-        if (!has_dur || !nanoseconds(v_dur, &length)) {
+        if (!has_dur || (!has_length && !nanoseconds(members[kDur], &length))) {
           length = 0;
           counts[4]++;
         }
@@ -788,6 +935,7 @@ struct Parser {
         cat.push(repeat_or_intern(cats, &last_cat, v_cat.begin, size_t(v_cat.end - v_cat.begin)));
         track.push(track_of(v_pid, v_tid));
         index.push(position);
+        intern_pending();
         emit('X', row);
         break;
       }
@@ -801,7 +949,10 @@ struct Parser {
         mark_cat.push(cats.intern(v_cat.begin, size_t(v_cat.end - v_cat.begin)));
         mark_track.push(track_of(v_pid, v_tid));
         mark_index.push(position);
-        if (is_memory) emit('i', row);
+        if (is_memory) {
+          intern_pending();
+          emit('i', row);
+        }
         break;
       }
       case 'B':
@@ -826,6 +977,7 @@ struct Parser {
         break;
       }
       case 'M':
+        intern_pending();
         meta_name.push(names.intern(v_name.begin, size_t(v_name.end - v_name.begin)));
         meta_track.push(track_of(v_pid, v_tid));
         meta_text.push(int32_t(present >> meta_slot & 1 ? slots[meta_slot] : -1));
@@ -991,10 +1143,7 @@ API void* stepscope_kineto_new(const uint8_t* spec, int64_t max_string, int64_t 
     spec += 3 + spec[2];
   }
   spec += 3;
-  static const char* const kMembers[] = {"ph", "cat", "name", "pid", "tid", "ts", "dur", "id", "args"};
-  for (const char* member : kMembers) p->top.add(Text(member), uint8_t(strlen(member)), 0, 0);
-  p->keys.start();
-  p->top.start();
+  memset(p->first_glue, 0xff, sizeof p->first_glue);
   while (*spec) {
     Table& t = p->tables[p->num_tables++];
     t.phase = *spec++;
