@@ -36,7 +36,8 @@ REAL = {
     "resnet50_num_workers_0": "traces/kineto/*/resnet50_num_workers_0/*.pt.trace.json.gz",
 }
 
-LOAD = "import sys; from stepscope.trace.load import load; load(sys.argv[1], native={})"
+# One thread for linear algebra that is not used, as the command line sets it.
+LOAD = "import os, sys; os.environ.setdefault('OPENBLAS_NUM_THREADS', '1'); from stepscope.trace.load import load; load(sys.argv[1], native={})"
 LOAD_PEER = (
     "import logging, sys; logging.disable(logging.CRITICAL); "
     "from hta.common.trace import parse_trace_file; parse_trace_file(sys.argv[1])"
