@@ -27,6 +27,9 @@ from stepscope.trace.link import COMMUNICATION, COPY, Activities
 from stepscope.trace.step import owner_of
 from stepscope.trace.thread import Threads
 
+UNEXPLAINED_OF_IDLE, UNEXPLAINED_OF_ALL = 0.5, 0.15
+"""Shares of idle time and of all time from which on unexplained idle time is an issue of the trace."""
+
 
 @dataclass(frozen=True, slots=True)
 class Process:
@@ -71,6 +74,7 @@ class DeviceResult:
     rows: tuple[report.Accounting, ...]
     analysis: DeviceAnalysis
     collectives: tuple[report.Collective, ...] = ()
+    issues: tuple[health.Issue, ...] = ()
 
 
 def analyse_device(p: Process, device: int) -> DeviceResult:
@@ -122,7 +126,24 @@ def analyse_device(p: Process, device: int) -> DeviceResult:
         numbers=_numbers(p, activities, all_sums[0].summed(scopes[0].chosen), idle, inside, rows[0])
         | collective.plausibility(found, overlap_ns(*found.span, parts.communication_exposed), link),
     )
-    return DeviceResult(tuple(rows), analysis, collective.rows(found, p.rank, link))
+    return DeviceResult(
+        tuple(rows), analysis, collective.rows(found, p.rank, link), _unexplained(rows[0], analysis.numbers)
+    )
+
+
+def _unexplained(row: report.Accounting, numbers: Mapping[str, float]) -> tuple[health.Issue, ...]:
+    """Idle time before work that was issued already, or whose launch is unknown: it has no host cause."""
+    share = numbers.get("queued_or_unlaunched_idle_share", 0.0)
+    unexplained_ns = int(share * row.idle_ns)
+    if share < UNEXPLAINED_OF_IDLE or unexplained_ns < UNEXPLAINED_OF_ALL * row.total_ns:
+        return ()
+    graphs = "; CUDA graphs are replayed here" if "graph_coverage" in numbers else ""
+    detail = (
+        f"{100 * share:.0f} % of {row.idle_ns / 1e6:,.0f} ms idle lies before work already issued or without "
+        f"a recorded launch: unrecorded graph nodes, or a dependency on the device{graphs}; "
+        "its cause is withheld"
+    )
+    return (health.Issue("unrecorded_or_dependent_work", 1, "withheld", detail),)
 
 
 def analyse_cpu(p: Process, *, is_device_unseen: bool) -> DeviceResult:

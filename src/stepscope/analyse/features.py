@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterable
 
 from stepscope.model import report
+from stepscope.model.analysis import Culprit
 from stepscope.model.feature import Facts, Feature, Observed
 
 # ── parts of the accounting ────────────────────────────────────────────────────────────────────────
@@ -239,16 +240,21 @@ def facts(observed: Observed, features: Iterable[Feature]) -> Facts:
     return Facts(values, degraded, where)
 
 
-def culprit(observed: Observed, feature: Feature) -> report.Where | None:
-    """Where in the recording the largest piece of a feature's time is, `None` where nobody is named."""
+def culprits(observed: Observed, feature: Feature) -> list[Culprit]:
+    """Who was running during a feature's time, over its parts, largest first."""
     named = [
         candidate
         for part in feature.of
         for candidate in observed.device.culprits.get(part.removeprefix("idle."), ())
     ]
-    if not named:
+    return sorted(named, key=lambda candidate: -candidate.time_ns)
+
+
+def culprit(observed: Observed, feature: Feature) -> report.Where | None:
+    """Where in the recording the largest piece of a feature's time is, `None` where nobody is named."""
+    worst = next(iter(culprits(observed, feature)), None)
+    if worst is None:
         return None
-    worst = max(named, key=lambda candidate: candidate.time_ns)
     return report.Where(
         rank=observed.rank.rank,
         start_ns=worst.start_ns,

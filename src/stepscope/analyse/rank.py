@@ -26,6 +26,7 @@ from stepscope.trace.thread import find_threads
 SETTLES = {
     "missing_launch": "a trace that records host calls too (ProfilerActivity.CPU beside CUDA)",
     "graph_underrecorded": "a trace with CUDA graphs off, or a newer CUPTI that records graph nodes",
+    "unrecorded_or_dependent_work": "nsys profile --cuda-graph-trace=node: it records graph nodes",
     "no_device_data": "a trace with the accelerator's ProfilerActivity and a warm-up step",
 }
 NO_DEVICE = Issue(
@@ -179,6 +180,7 @@ def _analyse_process(
         results = [analyse_device(process, device) for device in np.unique(activities.device).tolist()]
         shares = [r.analysis.numbers.get("unlaunched_device_share", 0.0) for r in results]
         issues += health.missing_launch(activities, kinds, max(shares))
+        issues += [issue for result in results for issue in result.issues]
     else:
         is_unseen = accelerator != "cpu"
         issues.append(_unseen(trace, kinds, is_launch_call) if is_unseen else NO_DEVICE)
@@ -246,7 +248,7 @@ def _withheld(issues: list[Issue], collectives: tuple[report.Collective, ...]) -
     """Numbers that are not given, and what would give them."""
     found = [
         report.Withheld(
-            what="idle causes" if "idle" in issue.affects else "device accounting",
+            what="device accounting" if "accounting" in issue.affects else "idle causes",
             why=issue.detail,
             would_settle=SETTLES.get(issue.code),
         )
