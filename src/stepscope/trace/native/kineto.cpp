@@ -254,8 +254,9 @@ struct Parser {
   // state
   int64_t consumed = 0;  // bytes of the event text consumed by earlier feeds
   int64_t num_events = 0;
-  bool is_lost = false, is_closed = false, was_comma = true, force = false;
+  bool is_lost = false, is_closed = false, force = false;
   int64_t lost_from = 0;
+  uint8_t before_chunk = '[';  // the last byte before this chunk that is no white space
 
   // the event at hand
   uint64_t present;
@@ -1014,7 +1015,7 @@ struct Parser {
     if (p >= end || *p != '"') return false;
     Text close;
     if (!is_one_of(p + 1, end, words, &close)) return false;
-    close = skip_space(close, end);
+    close = skip_some_space(close, end);
     return close < end && *close == ':';
   }
 
@@ -1027,13 +1028,20 @@ struct Parser {
       "roctracer_version", "metadata", "host_name", "username", "logical_server_subtype", "INFO", "WARNING", "ERROR",
       "otherData", "systemTraceEvents", nullptr};
 
-  // Looks for the next event from p on. Returns where it starts, or the end of the array, or null: not in this chunk.
-  Text resume(Text p, Text end, bool final) {
-    const size_t kReach = 512;  // room for a brace, white space and a key
+  // White space, but no more than a writer would leave: what is decided must not depend on where a chunk ends.
+  static Text skip_some_space(Text p, Text end) {
+    Text stop = end - p > 256 ? p + 256 : end;
+    return skip_space(p, stop);
+  }
+
+  // Looks for the next event from p on. Returns where it starts, or the end of the array. Null: not in this chunk, and
+  // *undecided is the place from which it has to be sought once there is more text.
+  Text resume(Text p, Text end, bool final, Text* undecided) {
+    const int64_t kReach = 1024;  // room for braces, white space and a key
     for (; p < end; p++) {
       if (*p != '{' && *p != ']') continue;
-      if (!final && size_t(end - p) < kReach) return nullptr;
-      Text inside = skip_space(p + 1, end);
+      if (!final && end - p < kReach) break;
+      Text inside = skip_some_space(p + 1, end);
       if (*p == '{') {
         if (has_member(inside, end, kTop)) {
           mixed_at = consumed_at(p);
@@ -1041,14 +1049,15 @@ struct Parser {
         }
         Text before = p;
         while (before > chunk && is_space(before[-1])) before--;
-        bool is_separate = before == chunk || before[-1] == ',' || before[-1] == '[' || before[-1] == '}';
-        if (is_separate && has_member(inside, end, kEvent)) return p;
-      } else if (inside < end && *inside == ',' && has_member(skip_space(inside + 1, end), end, kTop)) {
+        uint8_t last = before > chunk ? before[-1] : before_chunk;
+        if ((last == ',' || last == '[' || last == '}') && has_member(inside, end, kEvent)) return p;
+      } else if (inside < end && *inside == ',' && has_member(skip_some_space(inside + 1, end), end, kTop)) {
         return p;
-      } else if (final && inside < end && *inside == '}' && skip_space(inside + 1, end) == end) {
+      } else if (final && (inside == end || (*inside == '}' && skip_space(inside + 1, end) == end))) {
         return p;
       }
     }
+    *undecided = p;
     return nullptr;
   }
 
@@ -1068,26 +1077,22 @@ struct Parser {
       if (is_lost) {
         // The place itself failed: look behind it.
         Text from = p + (consumed_at(p) == lost_from ? 1 : 0);
-        Text found = resume(from, end, final);
+        Text undecided = end;
+        Text found = from < end ? resume(from, end, final, &undecided) : nullptr;
         if (!found) {
-          size_t keep = final ? 0 : size_t(end - p) < 1024 ? size_t(end - p) : 1024;
-          Text stop = end - keep;
-          if (stop < p) stop = p;
-          counts[7] += stop - p;
-          p = stop;
+          counts[7] += undecided - p;
+          p = undecided;
           break;
         }
         counts[7] += found - p;
         p = found;
         is_lost = false;
-        was_comma = true;
         if (mixed_at >= 0) break;
       }
       p = skip_space(p, end);
       if (p >= end) break;
       if (*p == ',') {
         p++;
-        was_comma = true;
         continue;
       }
       if (*p == ']') {
@@ -1114,6 +1119,12 @@ struct Parser {
       }
       lose(p);
     }
+    for (Text last = p; last > text; last--) {
+      if (!is_space(last[-1])) {
+        before_chunk = last[-1];
+        break;
+      }
+    }
     consumed += p - text;
     return size_t(p - text);
   }
@@ -1121,7 +1132,8 @@ struct Parser {
   // At the end of the text: does another event start behind an unfinished one? Then it is broken, not cut.
   bool looks_broken(Text p, Text end) {
     int64_t saved = mixed_at;
-    Text found = resume(p + 1, end, true);
+    Text undecided;
+    Text found = resume(p + 1, end, true, &undecided);
     bool broken = found != nullptr;
     mixed_at = saved;
     return broken;
