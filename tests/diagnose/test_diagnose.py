@@ -42,7 +42,7 @@ def test_a_slow_loader_is_waiting_for_data_with_its_numbers() -> None:
     assert finding.id == "input-starvation:rank0:device0"
     assert finding.severity == "critical"
     assert finding.confidence == "medium"
-    assert finding.cost == report.Cost(time_ns=33 * MS, share=0.33, of="idle.input")
+    assert finding.cost == report.Cost(time_ns=33 * MS, share=0.33, of="idle.input", num_steps=4)
     assert finding.evidence[0].where == report.Where(
         rank=0,
         start_ns=1000,
@@ -51,6 +51,40 @@ def test_a_slow_loader_is_waiting_for_data_with_its_numbers() -> None:
         name="enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
     )
     assert answer.next == "stepscope explain input-starvation"
+
+
+def test_who_was_running_is_named_largest_first_over_the_parts_of_the_cost() -> None:
+    def named(number: int, time: int) -> Culprit:
+        return Culprit(f"call {number}", time, number, 10 * number, 10 * number + 5)
+
+    answer = told(
+        rank(
+            row(copy=4 * MS, copy_wait=6 * MS, launch=5 * MS),
+            culprits={
+                "copy_exposed": (named(1, 3 * MS), named(2, 1 * MS)),
+                "copy_wait": tuple(named(3 + place, (6 - place) * MS // 2) for place in range(6)),
+                "launch": (named(99, 5 * MS),),
+            },
+        )
+    )
+    (finding,) = answer.findings
+    assert [each.name for each in finding.culprits] == [f"call {n}" for n in (1, 3, 4, 5, 6, 2)]
+    assert finding.culprits[0] == report.Named(
+        name="call 1", time_ns=3 * MS, share=0.3, span=1, start_ns=10, end_ns=15
+    )
+
+
+def test_a_name_never_covers_more_than_the_time_it_is_named_for() -> None:
+    # Two streams at once: their activities sum to more than the time in which nothing else ran.
+    answer = told(
+        rank(
+            row(communication=20 * MS),
+            culprits={"communication_exposed": (Culprit("ncclKernel", 25 * MS, None, 1, 2),)},
+        )
+    )
+    (named,) = answer.findings[0].culprits
+    assert (named.time_ns, named.share) == (20 * MS, 1.0)
+    assert "span" not in report.encode(answer).decode().partition('"culprits"')[2].partition("]")[0]
 
 
 def test_the_onset_is_the_first_step_at_the_threshold() -> None:

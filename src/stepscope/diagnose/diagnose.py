@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from stepscope.analyse.features import facts, has_device
+from stepscope.analyse.features import culprits, facts, has_device, part_ns
 from stepscope.diagnose import card, command, verdict, word
 from stepscope.diagnose.claim import Claim, claims
 from stepscope.diagnose.onset import onset
@@ -19,6 +19,9 @@ from stepscope.model.text import Lang
 from stepscope.rules import Catalog, judge
 from stepscope.rules import rule as rules
 from stepscope.version import VERSION
+
+MOST_NAMES = 6
+"""Names a finding gives of who was running meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,9 +161,9 @@ def _finding(
     options: Options,
 ) -> report.Finding:
     rule, lang, observed = found.rule, options.lang, row.observed
-    total_ns = observed.device.accounting.total_ns
+    account = observed.device.accounting
     claim = claimed.get(rule.id)
-    share = claim.time_ns / total_ns if claim and total_ns else None
+    share = claim.time_ns / account.total_ns if claim and account.total_ns else None
     since = onset(rule, observed)
     return report.Finding(
         id=ids[rule.id],
@@ -185,7 +188,9 @@ def _finding(
             share=share,
             of=claim.of,
             overlaps_with=tuple(ids[other] for other in claim.overlaps_with),
+            num_steps=account.num_steps if account.scope == "steps" and account.num_steps else None,
         ),
+        culprits=_named(rule, observed),
         evidence=tuple(_referenced(evidence, rule, lang) for evidence in found.evidence),
         unknown=tuple(word.unmeasured(clause, lang) for clause in _unknown(found, row.facts)),
         ruled_out=tuple(
@@ -196,6 +201,26 @@ def _finding(
         # A consequence goes when its cause goes: advice on it would buy nothing.
         remedies=() if explained_by else tuple(_remedy(r, row, share, lang) for r in found.remedies),
         explained_by=explained_by,
+    )
+
+
+def _named(rule: rules.Rule, observed: Observed) -> tuple[report.Named, ...]:
+    """Who was running in the parts that the rule's cost is of."""
+    if rule.cost is None:
+        return ()
+    whole = sum(part_ns(observed.device.accounting, part) for part in rule.cost.of)
+    # Device activities of several streams may sum to more than the time they cover.
+    return tuple(
+        report.Named(
+            name=each.name,
+            time_ns=min(each.time_ns, whole),
+            share=min(each.time_ns, whole) / whole,
+            span=each.span,
+            start_ns=each.start_ns,
+            end_ns=each.end_ns,
+        )
+        for each in culprits(observed, rule.cost)[:MOST_NAMES]
+        if whole > 0
     )
 
 

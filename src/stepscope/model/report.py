@@ -353,6 +353,23 @@ class Cost(_Part, frozen=True, kw_only=True):
     share: float
     of: str
     overlaps_with: tuple[str, ...] = ()
+    num_steps: int | None = None
+    """How many steps the time is the sum of; absent where the row is of no steps."""
+
+
+class Named(_Part, frozen=True, kw_only=True):
+    """Who was running during a finding's time. Names that call each other overlap: never sum them.
+
+    `share` is of the time of the parts that the finding's cost is `of`; `span` is the event's index in its
+    file; `start_ns` and `end_ns` are those of the longest single piece.
+    """
+
+    name: str
+    time_ns: int
+    share: float
+    start_ns: int
+    end_ns: int
+    span: int | None = None
 
 
 class Where(_Part, frozen=True, kw_only=True):
@@ -419,6 +436,8 @@ class Finding(_Part, frozen=True, kw_only=True):
     onset_ns: int | None = None
     onset_step: int | None = None
     cost: Cost | None = None
+    culprits: tuple[Named, ...] = ()
+    """Who was running meanwhile, largest first; absent where nobody can be named."""
     evidence: tuple[Evidence, ...] = field(default_factory=_written)
     unknown: tuple[str, ...] = field(default_factory=_written)
     ruled_out: tuple[RuledOut, ...] = field(default_factory=_written)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from stepscope.diagnose.word import ORIGIN, PART, VERDICT
 from stepscope.model import report
-from stepscope.model.text import Lang, Text
+from stepscope.model.text import Lang, Text, duration, percent
 
 __all__ = [
     "HEALTH_CODE",
@@ -17,6 +17,7 @@ __all__ = [
     "VERDICT",
     "WORD",
     "colon",
+    "cost_of",
     "counted",
     "health_code",
     "joined",
@@ -58,6 +59,8 @@ WORD: Mapping[str, Text] = {
     "unknown": Text(en="Not known", zh="未知"),
     "consequence": Text(en="A consequence, not a cause", zh="属于后果而非原因"),
     "largest": Text(en="mostly", zh="主要在"),
+    "meanwhile": Text(en="Running meanwhile", zh="其间正在运行"),
+    "nested": Text(en="nested in part: do not add up", zh="可能互相嵌套，不可相加"),
     "overlaps": Text(en="overlaps with", zh="与下列重叠"),
     "top_operators": Text(en="Hottest operators", zh="最热的算子"),
     "operator": Text(en="operator", zh="算子"),
@@ -186,3 +189,13 @@ def colon(lang: Lang) -> str:
 def health_code(issue: report.HealthIssue, lang: Lang) -> str:
     """What a health issue is called; an unknown code is its own name."""
     return HEALTH_CODE[issue.code].in_(lang) if issue.code in HEALTH_CODE else issue.code
+
+
+def cost_of(cost: report.Cost, lang: Lang) -> str:
+    """What a finding costs: its share of the time, and its time, a step where there are steps."""
+    each = duration(cost.time_ns / (cost.num_steps or 1))
+    if lang == "zh":
+        time = f"每步 {each}" if cost.num_steps else each
+        return f"{word('costs', lang)} {percent(cost.share)}（{time}）"
+    time = f"{each} a step" if cost.num_steps else each
+    return f"{word('costs', lang)} {percent(cost.share)} ({time})"

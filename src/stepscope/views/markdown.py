@@ -7,8 +7,18 @@ from collections.abc import Mapping
 
 from stepscope.model import report
 from stepscope.model.text import Lang, duration, number, percent
-from stepscope.views.label import ORIGIN, PART, colon, counted, health_code, joined, withheld_name, word
-from stepscope.views.shape import device_name, harmless, parts, per_step, shortened, shown_rows
+from stepscope.views.label import (
+    ORIGIN,
+    PART,
+    colon,
+    cost_of,
+    counted,
+    health_code,
+    joined,
+    withheld_name,
+    word,
+)
+from stepscope.views.shape import device_name, harmless, parts, per_step, readable, shown_rows
 
 _MOST_ROWS = 8
 _NAME_WIDTH = 80
@@ -107,7 +117,7 @@ def _card(card: report.Card, by_id: Mapping[str, report.Finding], lang: Lang) ->
     worst = own[0] if own else findings[0]
     told = [code(worst.rule), f"{word('confidence', lang)} {word(worst.confidence, lang)}"]
     if worst.cost is not None:
-        told.insert(0, f"{word('costs', lang)} {percent(worst.cost.share)} ({duration(worst.cost.time_ns)})")
+        told.insert(0, cost_of(worst.cost, lang))
     if card.onset_step is not None:
         told.append(f"{word('since', lang)} {card.onset_step}" + (" 步" if lang == "zh" else ""))
     lines = [
@@ -123,6 +133,7 @@ def _card(card: report.Card, by_id: Mapping[str, report.Finding], lang: Lang) ->
         for e in f.evidence
         if f is worst or e.threshold is not None
     ]
+    lines += _meanwhile(worst, lang)
     lines += [
         f"- {word('consequence', lang)}{colon(lang)}{escaped(f.title)}"
         for f in findings
@@ -148,9 +159,21 @@ def _evidence(evidence: report.Evidence, whose: report.Finding, is_one_of_many: 
         told += f" ({escaped(evidence.op)} {number(evidence.threshold, evidence.unit)})"
     who = f"{word('rank', lang)} {whose.subject.ranks[0]}" if is_one_of_many and whose.subject.ranks else ""
     where = ""
-    if evidence.where is not None and evidence.where.name is not None:
-        where = f"{word('largest', lang)} {code(shortened(evidence.where.name, _NAME_WIDTH))}"
+    if not whose.culprits and evidence.where is not None and evidence.where.name is not None:
+        where = f"{word('largest', lang)} {code(readable(evidence.where.name, _NAME_WIDTH))}"
     return "- " + joined((who, told, ORIGIN[evidence.from_].in_(lang), where), lang)
+
+
+def _meanwhile(finding: report.Finding, lang: Lang) -> list[str]:
+    if not finding.culprits:
+        return []
+    steps = (finding.cost.num_steps if finding.cost is not None else None) or 1
+    note = f" ({word('nested', lang)})" if len(finding.culprits) > 1 else ""
+    lines = [
+        f"- {code(readable(each.name, _NAME_WIDTH))} {duration(each.time_ns / steps)}"
+        for each in finding.culprits
+    ]
+    return ["", f"{word('meanwhile', lang)}{note}{colon(lang)}".rstrip(), "", *lines]
 
 
 def _remedy(remedy: report.Remedy, lang: Lang) -> list[str]:
@@ -173,7 +196,7 @@ def _operators(operators: tuple[report.Operator, ...], lang: Lang) -> list[str]:
     for operator in operators:
         share = "" if operator.share is None else percent(operator.share)
         lines.append(
-            f"| {code(shortened(operator.name, _NAME_WIDTH))} | {escaped(operator.class_ or '')} | "
+            f"| {code(readable(operator.name, _NAME_WIDTH))} | {escaped(operator.class_ or '')} | "
             f"{operator.count:,} | {duration(operator.device_ns)} | {share} |"
         )
     return [f"### {word('top_operators', lang)}", "", *lines]

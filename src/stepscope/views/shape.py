@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Sequence
 
@@ -70,3 +71,50 @@ def shortened(name: str, width: int) -> str:
         return name
     head = max(1, (width - 3) * 2 // 3)
     return f"{name[:head]}...{name[len(name) - max(0, width - 3 - head) :]}"
+
+
+_FRAME = re.compile(r"(?P<file>[^()]+)\((?P<line>\d+)\): (?P<name>.+)", re.DOTALL)
+_METHOD = re.compile(r"<built-in method (?P<name>\S+) of (?P<owner>\S+) object at 0x[0-9a-f]+>")
+_FUNCTION = re.compile(r"<built-in function (?P<name>\S+)>")
+_PACKAGES = re.compile(r".*/(?:site|dist)-packages/")
+_NAMESPACES = re.compile(r"\bat::native::|\(anonymous namespace\)::")
+
+
+def readable(name: str, width: int) -> str:
+    """A name from a trace as people write it, in at most `width` characters.
+
+    `transformers/image_transforms.py(390): normalize` is `normalize (transformers/image_transforms.py:390)`,
+    where too long with `…/` for the leading folders; a kernel loses its return type, its namespaces and,
+    where too long, its parameters.
+    """
+    call, within, frame = name.partition(" in ")
+    if within and _FRAME.fullmatch(frame):
+        return shortened(f"{call} in {readable(frame, max(1, width - len(call) - 4))}", width)
+    if found := _FRAME.fullmatch(name):
+        return _frame(found["name"], _PACKAGES.sub("", found["file"]), found["line"], width)
+    if found := _METHOD.fullmatch(name):
+        return shortened(f"{found['name']} ({found['owner']})", width)
+    if found := _FUNCTION.fullmatch(name):
+        return shortened(f"{found['name']} (built-in)", width)
+    return shortened(_kernel(name, width), width)
+
+
+def _frame(function: str, file: str, line: str, width: int) -> str:
+    whole = f"{function} ({file}:{line})"
+    folders = file.split("/")
+    while len(whole) > width and len(folders) > 1:
+        folders = folders[1:]
+        whole = f"{function} (…/{'/'.join(folders)}:{line})"
+    return shortened(whole, width)
+
+
+def _kernel(name: str, width: int) -> str:
+    plain = _NAMESPACES.sub("", name.removeprefix("void "))
+    if len(plain) <= width or not plain.endswith(")"):
+        return plain
+    depth = 0
+    for place in range(len(plain) - 1, 0, -1):
+        depth += (plain[place] == ")") - (plain[place] == "(")
+        if depth == 0:
+            return plain[:place]
+    return plain

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
@@ -15,9 +16,20 @@ from rich.text import Text as Styled
 from stepscope.model import report
 from stepscope.model.text import Lang, duration, number, percent
 from stepscope.views.explain import render_explain, render_rules
-from stepscope.views.label import MARK, ORIGIN, PART, colon, counted, health_code, joined, withheld_name, word
+from stepscope.views.label import (
+    MARK,
+    ORIGIN,
+    PART,
+    colon,
+    cost_of,
+    counted,
+    health_code,
+    joined,
+    withheld_name,
+    word,
+)
 from stepscope.views.page import Page
-from stepscope.views.shape import bar, device_name, parts, per_step, shortened, shown_rows
+from stepscope.views.shape import bar, device_name, parts, per_step, readable, shown_rows
 
 __all__ = ["render_explain", "render_report", "render_rules"]
 
@@ -145,7 +157,9 @@ def _card(page: Page, card: report.Card, by_id: Mapping[str, report.Finding]) ->
         for evidence in finding.evidence:
             # Of the other ranks of one card only what decided: the rest is in the JSON report.
             if finding is worst or evidence.threshold is not None:
-                _evidence(page, evidence, finding if len(own) > 1 else None, is_full=finding is worst)
+                has_place = finding is worst and not worst.culprits
+                _evidence(page, evidence, finding if len(own) > 1 else None, has_place=has_place)
+    _meanwhile(page, worst)
     for finding in findings:
         if finding.explained_by is not None:
             page.line(f"{word('consequence', lang)}{colon(lang)}{finding.title}", "dim", indent=4)
@@ -165,7 +179,7 @@ def _card(page: Page, card: report.Card, by_id: Mapping[str, report.Finding]) ->
 def _facts(finding: report.Finding, card: report.Card, lang: Lang) -> list[str]:
     told = []
     if finding.cost is not None:
-        told.append(f"{word('costs', lang)} {percent(finding.cost.share)} ({duration(finding.cost.time_ns)})")
+        told.append(cost_of(finding.cost, lang))
         if finding.cost.overlaps_with:
             told.append(f"{word('overlaps', lang)} {', '.join(finding.cost.overlaps_with)}")
     told.append(f"{word('confidence', lang)} {word(finding.confidence, lang)}")
@@ -176,7 +190,9 @@ def _facts(finding: report.Finding, card: report.Card, lang: Lang) -> list[str]:
     return told
 
 
-def _evidence(page: Page, evidence: report.Evidence, whose: report.Finding | None, *, is_full: bool) -> None:
+def _evidence(
+    page: Page, evidence: report.Evidence, whose: report.Finding | None, *, has_place: bool
+) -> None:
     lang = page.lang
     told = f"{evidence.feature} {number(evidence.value, evidence.unit)}"
     if evidence.op is not None and evidence.threshold is not None:
@@ -186,11 +202,30 @@ def _evidence(page: Page, evidence: report.Evidence, whose: report.Finding | Non
         told = f"{word('rank', lang)} {whose.subject.ranks[0]}{colon(lang)}{told}"
     page.line(told, indent=4)
     where = evidence.where
-    if is_full and where is not None and where.name is not None:
-        at = "" if where.span is None else f" ({word('span', lang)} {where.span})"
-        page.line(
-            f"{word('largest', lang)} {shortened(where.name, 3 * page.width // 2)}{at}", "dim", indent=6
-        )
+    if has_place and where is not None and where.name is not None:
+        label = word("largest", lang)
+        page.line(f"{label} {_placed(page, where.name, where.span, 7 + len(label))}", "dim", indent=6)
+
+
+def _placed(page: Page, name: str, span: int | None, taken: int) -> str:
+    """A name of the trace and the event to look at, on one line of which so much is `taken`."""
+    event = "" if span is None else f"{word('span', page.lang)} {span}"
+    return joined((readable(name, max(20, page.width - taken - cell_len(event) - 2)), event), page.lang)
+
+
+def _meanwhile(page: Page, finding: report.Finding) -> None:
+    if not finding.culprits:
+        return
+    lang, cost = page.lang, finding.cost
+    steps = cost.num_steps if cost is not None and cost.num_steps is not None else 1
+    note = f" ({word('nested', lang)})" if len(finding.culprits) > 1 else ""
+    page.line(f"{word('meanwhile', lang)}{note}", "bold", indent=2)
+    times = [duration(each.time_ns / steps) for each in finding.culprits]
+    wide = max(len(time) for time in times)
+    for place, (each, time) in enumerate(zip(finding.culprits, times, strict=True)):
+        # One event to begin with; the others are in the JSON report.
+        who = _placed(page, each.name, each.span if place == 0 else None, 6 + wide)
+        page.line(f"{time:>{wide}}  {who}", indent=4)
 
 
 def _remedy(page: Page, remedy: report.Remedy) -> None:
@@ -220,7 +255,7 @@ def _operators(page: Page, operators: tuple[report.Operator, ...]) -> None:
         table.add_column(page.text(word(key, lang)), justify="right", no_wrap=True)
     for operator in operators:
         table.add_row(
-            page.text(shortened(operator.name, max(20, page.width - 44))),
+            page.text(readable(operator.name, max(20, page.width - 44))),
             page.text(operator.class_ or ""),
             page.text(f"{operator.count:,}"),
             page.text(duration(operator.device_ns)),
