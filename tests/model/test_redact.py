@@ -275,3 +275,11 @@ def test_a_long_text_of_an_enemy_takes_time_in_proportion(unit: str) -> None:
     text = "PATH= ://" + unit * (100_000 // len(unit))
     redact.without_secrets(text)
     redact.Pseudonyms(b"key").apply(text)
+
+
+def test_a_word_in_a_file_name_is_no_host_and_our_own_words_stay() -> None:
+    """`worker0_step_12.<time>.pt.trace.json` names no host: only what stands first in a file's name does."""
+    name = "kineto/worker0_step_12.1694128201545.pt.trace.json.gz"
+    assert redact.identities_in_text(name).hosts == frozenset()
+    assert redact.identities_in_text("runs/gpu17a_4242.1694128201545.pt.trace.json").hosts == {"gpu17a"}
+    assert redact.identities_in_text("runs/step_12.1694128201545.pt.trace.json").hosts == frozenset()

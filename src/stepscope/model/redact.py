@@ -257,7 +257,11 @@ NOBODY = Identities()
 # Words that are no one's name although they stand where a name does.
 _NOBODY = frozenset(
     "root user admin nobody default none null unknown localhost local host node worker master test ubuntu "
-    "debian centos ec2-user docker container python torch cuda linux home shared public data job".split()
+    "debian centos ec2-user docker container python torch cuda linux home shared public data job "
+    # Words of our own sentences: a pseudonym in their place would make nonsense of a report.
+    "step steps rank ranks device devices kernel kernels trace traces train trainer training time copy copies launch "
+    "launches queue idle input loader waiting communication computing stream event events batch model gpu cpu rule "
+    "finding card share the and for with before after work found next check change cause health issue note first".split()
 )
 _HOST_KEYS = frozenset(
     "host hostname host_name node nodename node_name slurmd_nodename slurm_nodelist slurm_job_nodelist "
@@ -305,7 +309,7 @@ _NAMED_USER = re.compile(
 )
 # `<host>_<pid>.<time>.pt.trace.json`, the name a profiler's TensorBoard handler gives.
 _HANDLER_FILE = re.compile(
-    r"(?P<host>[A-Za-z][A-Za-z0-9.-]*)_\d+\.\d{10,}(?:\.\d+)?\.pt\.trace\.json"
+    r"(?<![\w.-])(?P<host>[A-Za-z][A-Za-z0-9.-]*)_\d+\.\d{10,}(?:\.\d+)?\.pt\.trace\.json"
 )  # fmt: skip
 _RANKISH = re.compile(r"^(?:rank|worker|trace)[-_.]?\d*$", re.IGNORECASE)
 # What stands before four dotted numbers says whether they are a version or an address.
