@@ -7,6 +7,7 @@ import shlex
 
 import pytest
 
+from stepscope.cli.diagnose import exit_code
 from stepscope.model import report
 from stepscope.model.analysis import Culprit
 from stepscope.model.report import encode
@@ -140,6 +141,17 @@ def test_idle_time_behind_issued_work_is_undecided_and_copies_are_its_consequenc
     assert "pin" not in " ".join(r.text for f in answer.findings for r in f.remedies)
     assert answer.next is not None
     assert answer.next.startswith("nsys profile")
+
+
+def test_what_cannot_be_told_is_at_most_a_warning_however_much_time_it_takes() -> None:
+    finding = unrecorded().findings[0]
+    assert finding.rule == "unrecorded-work"
+    assert finding.cost is not None
+    assert finding.cost.share >= 0.20
+    assert finding.severity == "warning"
+    assert exit_code(unrecorded(), "critical") == 0
+    assert exit_code(unrecorded(), "warning") == 1
+    assert exit_code(input_starved(), "critical") == 1
 
 
 def test_a_small_cause_does_not_explain_a_large_one_away() -> None:

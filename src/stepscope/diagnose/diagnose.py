@@ -170,7 +170,7 @@ def _finding(
         rule=rule.id,
         cause=rule.cause,
         layer=rule.layer.value,
-        severity=_severity(share),
+        severity=_severity(share, rule.verdict),
         confidence=found.confidence,
         title=found.title.in_(lang),
         onset_ns=since.at_ns if since else None,
@@ -232,11 +232,15 @@ def _referenced(evidence: report.Evidence, rule: rules.Rule, lang: Lang) -> repo
     return msgspec.structs.replace(evidence, reference=named[evidence.feature].in_(lang))
 
 
-def _severity(share: float | None) -> report.Severity:
-    """By cost: under 5 % of the step info, under 20 % warning, from there critical."""
+def _severity(share: float | None, class_: report.VerdictClass) -> report.Severity:
+    """By cost: under 5 % of the step info, under 20 % warning, from there critical.
+
+    A rule that says that the cause cannot be told is at most a warning: `--fail-on critical` stands for a
+    cause that is known, and a trace that lacks something must not stop a pipeline.
+    """
     if share is None or share < 0.05:
         return "info"
-    return "warning" if share < 0.20 else "critical"
+    return "warning" if share < 0.20 or class_ == "undecided" else "critical"
 
 
 def _unknown(found: rules.Finding, known: Facts) -> list[Clause]:
