@@ -39,6 +39,8 @@ class _Read:
     analyses: tuple[RankAnalysis, ...] = ()
     known: redact.Identities = redact.NOBODY
     error: StepscopeError | None = None
+    recorded: tuple[int, int] | None = None
+    """First and last step number in the file, `None` where it has no steps."""
 
 
 def has_native_loader() -> bool:
@@ -102,6 +104,8 @@ def diagnose(
     reads = _read_all([os.fspath(path) for path in given], steps, jobs, on_progress, discover)
     if not any(read.input.error is None for read in reads):
         raise _nothing_read(reads)
+    if steps is not None:
+        _check_steps(steps, reads)
     if shown_as:
         reads = [_renamed(read, shown_as.get(read.input.name)) for read in reads]
     analyses, inputs = _one_file_a_rank(reads)
@@ -193,10 +197,9 @@ def _read_one(name: str, steps: tuple[int, int] | None, on_progress: OnProgress 
     trace, num_secrets, known = redact.trace_without_secrets(trace)
     # The profiler's own handler names a file host_pid.time: its pid is no rank.
     rank, _, conflict = rank_of(dataclasses.replace(trace, name=_PID_IN_NAME.sub(".pt.trace", trace.name)))
-    analyses = tuple(
-        _with_conflict(_only(analysis, steps), conflict)
-        for analysis in analyse_rank(trace, steps=steps, rank=rank)
-    )
+    whole = analyse_rank(trace, steps=steps, rank=rank)
+    numbers = [step.step for analysis in whole for step in analysis.steps]
+    analyses = tuple(_with_conflict(_only(analysis, steps), conflict) for analysis in whole)
     first = analyses[0] if analyses else None
     start_ns, end_ns = _extent(trace)
     return _Read(
@@ -215,7 +218,21 @@ def _read_one(name: str, steps: tuple[int, int] | None, on_progress: OnProgress 
         ),
         analyses,
         known,
+        recorded=(min(numbers), max(numbers)) if numbers else None,
     )
+
+
+def _check_steps(steps: tuple[int, int], reads: Sequence[_Read]) -> None:
+    """Refuse a range in which no input has a step: an answer about other steps would be a wrong one."""
+    if any(analysis.steps for read in reads for analysis in read.analyses):
+        return
+    ranges = [read.recorded for read in reads if read.recorded is not None]
+    there = (
+        f"steps {min(a for a, _ in ranges)} to {max(b for _, b in ranges)} are recorded"
+        if ranges
+        else "no steps are marked; leave --steps out"
+    )
+    raise UsageError(f"no step from {steps[0]} to {steps[1]} in the inputs: {there}")
 
 
 def _only(analysis: RankAnalysis, steps: tuple[int, int] | None) -> RankAnalysis:
