@@ -115,6 +115,18 @@ def test_one_rank_of_eight_at_a_hundredth_of_the_link_is_undecided_in_its_cause(
     assert "bucket" not in json.dumps(json.loads(encode(answer))["findings"])
 
 
+def test_a_rank_left_out_on_request_is_not_missing_yet_not_compared_either() -> None:
+    one = rank(row(communication=40 * MS), world_size=2, numbers={"bus_bandwidth_link_share": 0.01})
+    answer = told(one, inputs=[trace("run/rank0.json.gz", 0), trace("run/rank1.json.gz", 1)])
+    assert answer.health.issues == ()
+    assert answer.undecided[0].rule == "exposed-communication"
+    assert answer.next == "stepscope diagnose run"
+    alone = told(one, inputs=[trace("run/rank0.json.gz", 0)])
+    assert [i.code for i in alone.health.issues] == ["rank_missing"]
+    unread = report.Input(kind="trace", name="run/rank1.json.gz", rank=1, error="cannot be read")
+    assert [i.code for i in told(one, inputs=[trace(), unread]).health.issues] == ["rank_missing"]
+
+
 def test_with_all_ranks_given_the_next_command_is_not_the_one_just_run() -> None:
     both = [rank(row(rank=n, communication=40 * MS), world_size=2) for n in range(2)]
     assert told(*both).next == "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH,NET python train.py"

@@ -54,7 +54,7 @@ def diagnose(
         for analysis in analyses
         for device in analysis.devices
     ]
-    health = _health(analyses, options.catalog)
+    health = _health(analyses, inputs, options.catalog)
     told = sorted(_told(rows, options), key=_order)
     findings = [each.finding for each in told]
     operators = tuple(operator for analysis in analyses for operator in analysis.operators)
@@ -348,7 +348,7 @@ def _next(
     """One command: what would settle the most, or else where the largest finding is explained."""
     if health.verdict == "unusable":
         return "stepscope doctor"
-    if _missing_ranks(analyses) > 0:
+    if _missing_ranks(analyses, inputs) > 0:
         return command.filled("stepscope diagnose {folder}", inputs)
     if told:
         first = told[0].finding
@@ -365,24 +365,29 @@ def _next(
 # ── the data ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def _missing_ranks(analyses: Sequence[RankAnalysis]) -> int:
+def _missing_ranks(analyses: Sequence[RankAnalysis], inputs: Sequence[report.Input] = ()) -> int:
+    """How many ranks of the job are in no analysis, nor in an input that was left out on request."""
     world = max((a.world_size for a in analyses if a.world_size is not None), default=0)
-    seen = {a.rank for a in analyses}
+    seen = {a.rank for a in analyses} | {
+        i.rank for i in inputs if i.kind == "trace" and i.rank is not None and i.error is None
+    }
     return max(0, world - len(seen)) if analyses else 0
 
 
 def _has_all_ranks(analyses: Sequence[RankAnalysis]) -> bool:
-    """Whether the size of the job is known and every rank of it was given."""
+    """Whether the size of the job is known and every rank of it was analysed."""
     return any(a.world_size is not None for a in analyses) and _missing_ranks(analyses) == 0
 
 
-def _health(analyses: Sequence[RankAnalysis], catalog: Catalog) -> report.Health:
+def _health(
+    analyses: Sequence[RankAnalysis], inputs: Sequence[report.Input], catalog: Catalog
+) -> report.Health:
     issues = [
         issue if issue.rank is not None else msgspec.structs.replace(issue, rank=analysis.rank)
         for analysis in analyses
         for issue in analysis.issues
     ]
-    missing = _missing_ranks(analyses)
+    missing = _missing_ranks(analyses, inputs)
     if missing and not any(issue.code == "rank_missing" for issue in issues):
         world = max(a.world_size or 0 for a in analyses)
         issues.append(
