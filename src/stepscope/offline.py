@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -195,8 +194,7 @@ def _read_one(name: str, steps: tuple[int, int] | None, on_progress: OnProgress 
     except OSError as error:
         return _refused(name, _unreadable(name, error))
     trace, num_secrets, known = redact.trace_without_secrets(trace)
-    # The profiler's own handler names a file host_pid.time: its pid is no rank.
-    rank, _, conflict = rank_of(dataclasses.replace(trace, name=_PID_IN_NAME.sub(".pt.trace", trace.name)))
+    rank, _, conflict = rank_of(trace)
     whole = analyse_rank(trace, steps=steps, rank=rank)
     numbers = [step.step for analysis in whole for step in analysis.steps]
     analyses = tuple(_with_conflict(_only(analysis, steps), conflict) for analysis in whole)
@@ -241,9 +239,6 @@ def _only(analysis: RankAnalysis, steps: tuple[int, int] | None) -> RankAnalysis
         return analysis
     kept = tuple(step for step in analysis.steps if steps[0] <= step.step <= steps[1])
     return dataclasses.replace(analysis, steps=kept)
-
-
-_PID_IN_NAME = re.compile(r"_\d+\.\d{10,}(?:\.\d+)?\.pt\.trace")
 
 
 def _with_conflict(analysis: RankAnalysis, conflict: str | None) -> RankAnalysis:

@@ -118,12 +118,15 @@ def gaps(a: Intervals, start_ns: int, end_ns: int) -> Intervals:
 
 def overlap_ns(start: I64, end: I64, b: Intervals) -> I64:
     """For each interval (start, end), how many nanoseconds of it lie in b."""
+    if not len(b):
+        return np.zeros(len(start), dtype=np.int64)
     covered = np.append(np.int64(0), np.cumsum(b.end - b.start))
 
     def before(t: I64) -> I64:
         index = np.searchsorted(b.start, t, side="right")
-        whole = covered[index]
-        over = np.where(index > 0, np.maximum(b.end[np.maximum(index - 1, 0)] - t, 0), 0) if len(b) else 0
-        return whole - over
+        beyond: I64 = np.where(index > 0, np.maximum(b.end[np.maximum(index - 1, 0)] - t, 0), 0)
+        whole: I64 = covered[index]
+        return whole - beyond
 
-    return np.maximum(before(np.maximum(end, start)) - before(start), 0)
+    inside: I64 = np.maximum(before(np.maximum(end, start)) - before(start), 0)
+    return inside

@@ -259,9 +259,10 @@ _NOBODY = frozenset(
     "root user admin nobody default none null unknown localhost local host node worker master test ubuntu "
     "debian centos ec2-user docker container python torch cuda linux home shared public data job "
     # Words of our own sentences: a pseudonym in their place would make nonsense of a report.
-    "step steps rank ranks device devices kernel kernels trace traces train trainer training time copy copies launch "
-    "launches queue idle input loader waiting communication computing stream event events batch model gpu cpu rule "
-    "finding card share the and for with before after work found next check change cause health issue note first".split()
+    "step steps rank ranks device devices kernel kernels trace traces train trainer training time copy "
+    "copies launch launches queue idle input loader waiting communication computing stream event events "
+    "batch model gpu cpu rule finding card share the and for with before after work found next check "
+    "change cause health issue note first".split()
 )
 _HOST_KEYS = frozenset(
     "host hostname host_name node nodename node_name slurmd_nodename slurm_nodelist slurm_job_nodelist "

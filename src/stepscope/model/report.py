@@ -464,9 +464,10 @@ class Card(_Part, frozen=True, kw_only=True):
 
 
 class Undecided(_Part, frozen=True, kw_only=True):
-    """A cause that the data cannot settle, and what would."""
+    """A cause that the data cannot settle, why they cannot, and what would."""
 
     rule: str
+    why: str | None = None
     missing: tuple[str, ...] = field(default_factory=_written)
     would_settle: str | None = None
     command: str | None = None

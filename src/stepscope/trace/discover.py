@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import glob
 import importlib.util
 import os
 import re
-import tarfile
 from collections.abc import Iterable, Mapping
 from typing import BinaryIO
 
@@ -21,7 +19,8 @@ _URL = re.compile(r"^[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 _PATTERN = re.compile(r"[*?\[]")
 RANK_IN_NAME = (
     re.compile(r"(?:^|[^a-z0-9])(?:rank|worker)[-_.]?(\d{1,6})(?!\d)", re.IGNORECASE),
-    re.compile(r"_(\d{1,6})\."),
+    # The profiler's own handler names a file host_pid.time: its pid is no rank.
+    re.compile(r"_(\d{1,6})\.(?!\d{10})"),
 )
 
 
@@ -56,6 +55,8 @@ def _expand(path: str) -> list[str]:
         if member and os.path.isfile(archive):
             return [path]
         if _PATTERN.search(path):
+            import glob
+
             matched = sorted(p for p in glob.glob(path, recursive=True) if os.path.isfile(p))
             if not matched:
                 raise InputError(
@@ -71,6 +72,8 @@ def _expand(path: str) -> list[str]:
 
 
 def _members(path: str) -> list[str]:
+    import tarfile
+
     try:
         with tarfile.open(path) as archive:
             names = [m.name for m in archive if m.isfile() and m.name.lower().endswith(SUFFIXES)]
@@ -100,21 +103,12 @@ def open_input(name: str) -> Opened:
     """Open a file, an archive member or a URL for reading. Raises InputError or UsageError with the mend."""
     if _URL.match(name):
         return _open_url(name)
-    archive, _, member = name.partition(MEMBER)
     try:
-        if member and not os.path.exists(name):
-            tar = tarfile.open(archive)  # noqa: SIM115 - closed with the stream
-            info = tar.getmember(member)
-            stream = tar.extractfile(info)
-            if stream is None:
-                tar.close()
-                raise InputError(name, "is no file in the archive", "list its members with tar -tf")
-            return Opened(stream, info.size, tar)  # type: ignore[arg-type]
+        if MEMBER in name and not os.path.exists(name):
+            return _open_member(name)
         if os.path.isdir(name):
             raise InputError(name, "is a directory", "give the directory alone, or one of its files")
         return Opened(open(name, "rb", buffering=0), os.path.getsize(name))
-    except (KeyError, tarfile.TarError) as error:
-        raise InputError(name, "is not in the archive", "list its members with tar -tf") from error
     except FileNotFoundError as error:
         raise InputError(name, "no such file", "check the path") from error
     except PermissionError as error:
@@ -123,6 +117,23 @@ def open_input(name: str) -> Opened:
         ) from error
     except OSError as error:
         raise InputError(name, error.strerror or "cannot be read", "check the path and the disk") from error
+
+
+def _open_member(name: str) -> Opened:
+    """A file inside a tar archive."""
+    import tarfile  # costs as much as the rest of this module, and few inputs are archives
+
+    path, _, member = name.partition(MEMBER)
+    try:
+        archive = tarfile.open(path)  # noqa: SIM115 - closed with the stream
+        info = archive.getmember(member)
+        stream = archive.extractfile(info)
+    except (KeyError, tarfile.TarError, EOFError) as error:
+        raise InputError(name, "is not in the archive", f"list its members with tar -tf {path}") from error
+    if stream is None:
+        archive.close()
+        raise InputError(name, "is no file in the archive", f"list its members with tar -tvf {path}")
+    return Opened(stream, info.size, archive)  # type: ignore[arg-type]
 
 
 def _open_url(name: str) -> Opened:
