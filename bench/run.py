@@ -36,10 +36,11 @@ REAL = {
     "resnet50_num_workers_0": "traces/kineto/*/resnet50_num_workers_0/*.pt.trace.json.gz",
 }
 
-# One thread for linear algebra that is not used, as the command line sets it.
-LOAD = "import os, sys; os.environ.setdefault('OPENBLAS_NUM_THREADS', '1'); from stepscope.trace.load import load; load(sys.argv[1], native={})"
+# One thread for linear algebra that is not used, as the command line sets it: on both sides.
+ONE_THREAD = "import os, sys; os.environ.setdefault('OPENBLAS_NUM_THREADS', '1'); "
+LOAD = ONE_THREAD + "from stepscope.trace.load import load; load(sys.argv[1], native={})"
 LOAD_PEER = (
-    "import logging, sys; logging.disable(logging.CRITICAL); "
+    ONE_THREAD + "import logging; logging.disable(logging.CRITICAL); "
     "from hta.common.trace import parse_trace_file; parse_trace_file(sys.argv[1])"
 )
 DIAGNOSE = "import sys; from stepscope.cli import main; sys.exit(main(['diagnose', sys.argv[1], '--format', 'json']))"
