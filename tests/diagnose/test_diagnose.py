@@ -13,6 +13,7 @@ from stepscope.model.analysis import Culprit
 from stepscope.model.report import encode
 from stepscope.rules import Broken
 from stepscope.rules.load import Catalog
+from stepscope.views.label import undecided_lines
 from tests.diagnose.build import (
     CATALOG,
     MS,
@@ -342,3 +343,55 @@ def test_chinese_reports_have_chinese_sentences() -> None:
 
 def test_the_same_inputs_give_the_same_bytes() -> None:
     assert encode(input_starved()) == encode(input_starved())
+
+
+def test_what_stays_open_says_why_and_what_would_settle_it() -> None:
+    def lines(answer: report.Report) -> list[str]:
+        return undecided_lines(answer.undecided, "en")
+
+    assert lines(late_peer()) == [
+        "exposed-communication: needs the traces of all ranks over the same steps",
+        "periodic-stall: 4 steps are too few; needs prof.step() over 20 steps or more",
+    ]
+    unmarked = told(rank(row(scope="trace", num_steps=0)))
+    assert lines(unmarked)[-1].startswith("periodic-stall: no steps are marked; needs prof.step()")
+    unseen = told(rank(row(device=report.Device(kind="cpu")), accelerator="cuda"))
+    (line,) = lines(unseen)
+    assert all(rule in line for rule in CATALOG.rules)
+    assert line.endswith(
+        "no device work in this trace; needs the accelerator's activity beside the host's "
+        "(its ProfilerActivity)"
+    )
+    assert unseen.next == "stepscope doctor"
+
+
+def test_what_would_give_withheld_causes_would_settle_the_rules_that_need_them() -> None:
+    answer = told(
+        rank(
+            row(unknown=40 * MS, status="withheld"),
+            withheld=(
+                report.Withheld(
+                    what="idle causes", why="most launches are missing", would_settle="host calls"
+                ),
+            ),
+        )
+    )
+    assert "launch-bound" in undecided_lines(answer.undecided, "en")[0]
+    assert undecided_lines(answer.undecided, "en")[0].endswith("withheld; needs host calls")
+
+
+def test_the_question_of_the_largest_finding_comes_first() -> None:
+    both = told(
+        rank(
+            row(communication=20 * MS, queued=50 * MS),
+            numbers={"queued_or_unlaunched_idle_share": 0.98},
+        )
+    )
+    assert [f.rule for f in both.findings] == ["unrecorded-work", "exposed-communication"]
+    assert [u.rule for u in both.undecided][:2] == ["unrecorded-work", "exposed-communication"]
+
+
+def test_more_steps_are_no_next_command_where_nothing_was_found() -> None:
+    answer = told(rank(row(python=12 * MS)))
+    assert [u.rule for u in answer.undecided] == ["periodic-stall"]
+    assert answer.next == "stepscope rules"

@@ -107,12 +107,12 @@ def test_a_rule_that_stalls_advises_on_its_own_facts(rule: Rule) -> None:
 
 
 def texts(rule: Rule) -> Iterator[Text]:
-    yield from (rule.title, rule.explanation, rule.needs.text, *rule.checks)
+    yield from (rule.title, rule.explanation, rule.needs.text, rule.needs.brief, *rule.checks)
     yield from (remedy.text for remedy in rule.remedies)
     yield from (reading.title for reading in rule.readings)
     yield from rule.references.values()
     if rule.question is not None:
-        yield rule.question.capture.text
+        yield from (rule.question.capture.text, rule.question.capture.brief)
         if rule.question.with_all_ranks is not None:
             yield rule.question.with_all_ranks.text
 

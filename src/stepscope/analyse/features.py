@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from typing import Literal
 
 from stepscope.model import report
 from stepscope.model.analysis import Culprit
@@ -262,6 +263,22 @@ def culprit(observed: Observed, feature: Feature) -> report.Where | None:
         span=worst.span,
         name=worst.name,
     )
+
+
+Absence = Literal["no_device", "withheld", "unmeasured", "no_steps", "few_steps"]
+"""Why a feature has no value; what lacks most of the data comes first."""
+
+
+def absence(observed: Observed, feature: Feature) -> Absence:
+    """Why the trace gives no value for a feature."""
+    row = observed.device.accounting
+    if not has_device(observed):
+        return "no_device"
+    if _is_touched(observed, feature, "withheld"):
+        return "withheld"
+    if feature is periodic_stall_share:
+        return "no_steps" if row.scope == "trace" else "few_steps"
+    return "unmeasured"
 
 
 def _is_touched(observed: Observed, feature: Feature, effect: report.Effect) -> bool:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 import msgspec
 
-from stepscope.analyse.features import culprits, facts, has_device, part_ns
+from stepscope.analyse.features import Absence, absence, culprits, facts, has_device, part_ns
 from stepscope.diagnose import card, command, verdict, word
 from stepscope.diagnose.claim import Claim, claims
 from stepscope.diagnose.onset import onset
@@ -18,6 +19,7 @@ from stepscope.model.feature import Clause, Facts, Observed
 from stepscope.model.text import Lang
 from stepscope.rules import Catalog, judge
 from stepscope.rules import rule as rules
+from stepscope.rules.capture import DEVICE, MANY_STEPS
 from stepscope.version import VERSION
 
 MOST_NAMES = 6
@@ -60,7 +62,7 @@ def diagnose(
     operators = tuple(operator for analysis in analyses for operator in analysis.operators)
     worst = next(iter(findings), None)
     top = _top_operators(operators, worst.subject.ranks if worst else ())
-    undecided = _undecided(rows, inputs, _has_all_ranks(analyses), options.lang)
+    undecided = _undecided(rows, inputs, findings, _has_all_ranks(analyses), options.lang)
     about = {each.finding.id: each.observed for each in told}
     answer = verdict.verdict(
         health, [row.observed for row in rows], findings, about, options.catalog, options.lang
@@ -80,7 +82,7 @@ def diagnose(
         findings=tuple(findings),
         cards=card.cards(findings, options.catalog, _notes(rows, options.lang), operators, options.lang),
         undecided=undecided,
-        next=_next(analyses, inputs, health, told, undecided),
+        next=_next(analyses, inputs, health, told, undecided, options.catalog),
     )
 
 
@@ -308,34 +310,62 @@ def _notes(rows: Sequence[_Row], lang: Lang) -> dict[str, tuple[str, ...]]:
 
 
 def _undecided(
-    rows: Sequence[_Row], inputs: Sequence[report.Input], has_all_ranks: bool, lang: Lang
+    rows: Sequence[_Row],
+    inputs: Sequence[report.Input],
+    findings: Sequence[report.Finding],
+    has_all_ranks: bool,
+    lang: Lang,
 ) -> tuple[report.Undecided, ...]:
-    """Rules that could not be judged, and causes that stay open although a rule fired; each once."""
-    result: dict[tuple[str, tuple[str, ...]], report.Undecided] = {}
+    """Causes that stay open although a rule fired, in the order of the findings, then rules that could not be
+    judged, those for want of steps last; each once."""
+    result: dict[tuple[str, tuple[str, ...]], tuple[int, report.Undecided]] = {}
+    told = [finding.rule for finding in findings]
 
-    def add(rule: rules.Rule, missing: tuple[str, ...], capture: rules.Capture, rank: int | None) -> None:
-        result.setdefault(
-            (rule.id, missing),
-            report.Undecided(
-                rule=rule.id,
-                missing=missing,
-                would_settle=capture.text.in_(lang),
-                command=command.filled(capture.command, inputs, rank),
-            ),
-        )
+    def add(place: int, undecided: report.Undecided) -> None:
+        result.setdefault((undecided.rule, undecided.missing), (place, undecided))
 
     for row in rows:
+        rank = row.observed.rank.rank
         for found in row.found:
             if found.rule.question is not None and not found.is_settled:
                 question = found.rule.question
                 unknown = [c.feature.name for c in question.settled_by if c.known(row.facts) is None]
-                missing = (*question.missing, *unknown)
-                capture = question.with_all_ranks if has_all_ranks else None
-                add(found.rule, missing, capture or question.capture, row.observed.rank.rank)
-        for open_rule in row.undecided:
-            missing = tuple(feature.name for feature in open_rule.missing)
-            add(open_rule.rule, missing, open_rule.rule.needs, row.observed.rank.rank)
-    return tuple(result.values())
+                capture = (question.with_all_ranks if has_all_ranks else None) or question.capture
+                undecided = report.Undecided(
+                    rule=found.rule.id,
+                    missing=(*question.missing, *unknown),
+                    would_settle=capture.brief.in_(lang),
+                    command=command.filled(capture.command, inputs, rank),
+                )
+                add(told.index(found.rule.id) - len(told), undecided)
+        for each in row.undecided:
+            add(*_unjudged(each, row.observed, inputs, lang))
+    return tuple(undecided for _, undecided in sorted(result.values(), key=lambda pair: pair[0]))
+
+
+_PLACES = get_args(Absence)
+_WITHHELD_CAUSES = "idle causes"
+
+
+def _unjudged(
+    each: rules.Undecided, observed: Observed, inputs: Sequence[report.Input], lang: Lang
+) -> tuple[int, report.Undecided]:
+    """A rule that could not be judged, and its place among them."""
+    why = min((absence(observed, feature) for feature in each.missing), key=_PLACES.index)
+    capture = DEVICE if why == "no_device" else each.rule.needs
+    would_settle = capture.brief.in_(lang)
+    if why == "withheld":
+        # The same recording would give it that would give the causes.
+        settling = (w.would_settle for w in observed.rank.withheld if w.what == _WITHHELD_CAUSES)
+        would_settle = next((text for text in settling if text), would_settle)
+    reason = word.absent(why, observed.device.accounting.num_steps)
+    return _PLACES.index(why), report.Undecided(
+        rule=each.rule.id,
+        why=reason.in_(lang) if reason else None,
+        missing=tuple(feature.name for feature in each.missing),
+        would_settle=would_settle,
+        command=command.filled(capture.command, inputs, observed.rank.rank),
+    )
 
 
 def _next(
@@ -344,6 +374,7 @@ def _next(
     health: report.Health,
     told: Sequence[_Told],
     undecided: Sequence[report.Undecided],
+    catalog: Catalog,
 ) -> str:
     """One command: what would settle the most, or else where the largest finding is explained."""
     if health.verdict == "unusable":
@@ -357,9 +388,9 @@ def _next(
             if question is not None and question.command is not None:
                 return question.command
         return f"stepscope explain {first.rule}"
-    if undecided and undecided[0].command is not None:
-        return undecided[0].command
-    return "stepscope rules"
+    # More steps would only show what comes at intervals: no answer to why every step is as it is.
+    open_ = next((u for u in undecided if catalog[u.rule].needs is not MANY_STEPS), None)
+    return open_.command if open_ is not None and open_.command is not None else "stepscope rules"
 
 
 # ── the data ───────────────────────────────────────────────────────────────────────────────────────

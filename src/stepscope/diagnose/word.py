@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from stepscope.analyse.features import Absence
 from stepscope.model import report
 from stepscope.model.feature import Clause
 from stepscope.model.text import Lang, Text, duration, number, percent
@@ -58,6 +59,26 @@ DEGRADED = Text(
     en="The data behind this are degraded (see the health report): the confidence is low.",
     zh="所依据的数据有缺损（见数据健康），因此置信度低。",
 )
+
+NO_DEVICE = Text(en="no device work in this trace", zh="此 trace 中没有设备活动")
+WITHHELD = Text(en="the causes of idle time are withheld", zh="空闲原因不予给出")
+UNMARKED = Text(en="no steps are marked", zh="没有步标记")
+
+
+def absent(why: Absence, num_steps: int) -> Text | None:
+    """Why a rule could not be judged; `None` where all there is to say is what would settle it."""
+    match why:
+        case "no_device":
+            return NO_DEVICE
+        case "withheld":
+            return WITHHELD
+        case "no_steps":
+            return UNMARKED
+        case "few_steps":
+            told = "1 step is too few" if num_steps == 1 else f"{num_steps} steps are too few"
+            return Text(en=told, zh=f"只有 {num_steps} 步")
+        case "unmeasured":
+            return None
 
 
 def span_of(row: report.Accounting, time_ns: int, rank: int | None) -> Text:

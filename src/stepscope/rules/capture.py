@@ -12,13 +12,34 @@ FEW_STEPS = Capture(
         zh="用 torch.profiler 同时记录 CPU 与设备（ProfilerActivity.CPU 和 .CUDA），"
         "预热一步后至少录 3 步，每步调用一次 prof.step()。",
     ),
+    brief=Text(
+        en="both sides (ProfilerActivity.CPU and .CUDA) over 3 steps",
+        zh="同时记录 CPU 与设备（ProfilerActivity.CPU 和 .CUDA）的 3 步",
+    ),
     command="stepscope diagnose {folder}",
+)
+
+DEVICE = Capture(
+    text=Text(
+        en="Record the accelerator's own activity beside the host's (its ProfilerActivity), with a warm-up "
+        "step.",
+        zh="录制时除主机外还要打开加速器自身的活动（其 ProfilerActivity），并预热一步。",
+    ),
+    brief=Text(
+        en="the accelerator's activity beside the host's (its ProfilerActivity)",
+        zh="除主机外还录制加速器的活动（其 ProfilerActivity）",
+    ),
+    command="stepscope doctor",
 )
 
 MANY_STEPS = Capture(
     text=Text(
         en="Record at least 20 steps in a row (device activity alone is enough), or pass the step times.",
         zh="连续记录至少 20 步（只录设备活动即可），或提供每一步的耗时。",
+    ),
+    brief=Text(
+        en="prof.step() over 20 steps or more",
+        zh="连续 20 步以上，每步调用 prof.step()",
     ),
     command="stepscope diagnose {folder}",
 )
@@ -29,6 +50,10 @@ ALL_RANKS = Capture(
         "transfer itself took.",
         zh="所有 rank 在相同步上的 trace：可看出每次集合通信谁最后开始、传输本身用了多久。",
     ),
+    brief=Text(
+        en="the traces of all ranks over the same steps",
+        zh="所有 rank 在相同步上的 trace",
+    ),
     command="stepscope diagnose {folder}",
 )
 
@@ -36,6 +61,10 @@ TRANSPORT = Capture(
     text=Text(
         en="NCCL's own log of a short run: the transport, the devices and the rings it chose.",
         zh="短跑一次并保留 NCCL 自身的日志：可看到它选择的传输通道、网卡和环。",
+    ),
+    brief=Text(
+        en="NCCL's log of a short run (NCCL_DEBUG=INFO)",
+        zh="短跑一次的 NCCL 日志（NCCL_DEBUG=INFO）",
     ),
     command="NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH,NET python train.py",
 )
@@ -45,6 +74,10 @@ NODES = Capture(
         en="Nsight Systems with CUDA graph nodes: it records every graph node, and the events and streams "
         "that work waits for.",
         zh="用 Nsight Systems 并打开 CUDA graph 节点级跟踪：可记录每个图节点，以及工作所等待的事件和流。",
+    ),
+    brief=Text(
+        en="Nsight Systems with CUDA graph nodes",
+        zh="Nsight Systems 的 CUDA graph 节点级跟踪",
     ),
     command="nsys profile --trace=cuda,nvtx,osrt --cuda-graph-trace=node --output=nodes python train.py",
 )

@@ -52,12 +52,14 @@ class Subject(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capture:
-    """The least recording that would settle a question, and a command for it.
+    """The least recording that would settle a question, in full and in a few words, and a command for it.
 
-    `{input}` and `{folder}` in the command stand for the trace that was read and the folder it lies in.
+    `brief` completes "needs …". `{input}` and `{folder}` in the command stand for the trace that was read and
+    the folder it lies in.
     """
 
     text: Text
+    brief: Text
     command: str
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from stepscope.diagnose.word import ORIGIN, PART, VERDICT
 from stepscope.model import report
@@ -21,6 +21,7 @@ __all__ = [
     "counted",
     "health_code",
     "joined",
+    "undecided_lines",
     "withheld_name",
     "word",
 ]
@@ -69,7 +70,7 @@ WORD: Mapping[str, Text] = {
     "device_time": Text(en="device time", zh="设备时间"),
     "share": Text(en="share", zh="占比"),
     "undecided": Text(en="Undecided", zh="尚不能判定"),
-    "missing": Text(en="missing", zh="缺少"),
+    "wants": Text(en="needs", zh="需要"),
     "next": Text(en="Next", zh="下一步"),
     "more_rows": Text(en="more rows in the JSON report", zh="行见 JSON 报告"),
     "part": Text(en="part", zh="部分"),
@@ -199,3 +200,25 @@ def cost_of(cost: report.Cost, lang: Lang) -> str:
         return f"{word('costs', lang)} {percent(cost.share)}（{time}）"
     time = f"{each} a step" if cost.num_steps else each
     return f"{word('costs', lang)} {percent(cost.share)} ({time})"
+
+
+def undecided_lines(
+    undecided: Iterable[report.Undecided],
+    lang: Lang,
+    name: Callable[[str], str] = str,
+    text: Callable[[str], str] = str,
+) -> list[str]:
+    """What stays open and what would settle it; causes open for one reason share a line.
+
+    `name` and `text` make the names of rules and the sentences fit the page.
+    """
+    groups: dict[tuple[str, str], dict[str, None]] = {}
+    for each in undecided:
+        space = "" if lang == "zh" else " "
+        needs = f"{word('wants', lang)}{space}{each.would_settle}" if each.would_settle else ""
+        groups.setdefault((each.why or "", needs), {})[each.rule] = None
+    stop = "；" if lang == "zh" else "; "
+    return [
+        ", ".join(map(name, rules)) + colon(lang) + text(stop.join(piece for piece in pieces if piece))
+        for pieces, rules in groups.items()
+    ]

@@ -15,6 +15,7 @@ from stepscope.views.label import (
     counted,
     health_code,
     joined,
+    undecided_lines,
     withheld_name,
     word,
 )
@@ -39,7 +40,7 @@ def render(report_: report.Report, lang: Lang = "en") -> str:
         lines += ["", *_operators(report_.top_operators, lang)]
     if report_.undecided:
         lines += ["", f"### {word('undecided', lang)}", ""]
-        lines += [_undecided(each, lang) for each in report_.undecided]
+        lines += [f"- {line}" for line in undecided_lines(report_.undecided, lang, code, escaped)]
     if report_.next is not None:
         lines += [*_heading("next", lang), *_fenced(report_.next, "sh")]
     return "\n".join(lines) + "\n"
@@ -200,12 +201,3 @@ def _operators(operators: tuple[report.Operator, ...], lang: Lang) -> list[str]:
             f"{operator.count:,} | {duration(operator.device_ns)} | {share} |"
         )
     return [f"### {word('top_operators', lang)}", "", *lines]
-
-
-def _undecided(undecided: report.Undecided, lang: Lang) -> str:
-    missing = ", ".join(code(name) for name in undecided.missing)
-    told = f"- {code(undecided.rule)}" + (
-        f"{colon(lang)}{word('missing', lang)} {missing}" if missing else ""
-    )
-    stop = "。" if lang == "zh" else ". "
-    return told + (f"{stop}{escaped(undecided.would_settle)}" if undecided.would_settle else "")

@@ -25,6 +25,7 @@ from stepscope.views.label import (
     counted,
     health_code,
     joined,
+    undecided_lines,
     withheld_name,
     word,
 )
@@ -270,17 +271,8 @@ def _undecided(page: Page, report_: report.Report) -> None:
     lang = page.lang
     page.gap()
     page.line(word("undecided", lang), "bold")
-    # Rules that one recording would settle are told in one breath.
-    settled_by: dict[str, list[report.Undecided]] = {}
-    for each in report_.undecided:
-        settled_by.setdefault(each.would_settle or "", []).append(each)
-    for would_settle, group in settled_by.items():
-        page.line(", ".join(each.rule for each in group), indent=2)
-        missing = ", ".join(dict.fromkeys(name for each in group for name in each.missing))
-        if missing:
-            page.line(f"{word('missing', lang)}{colon(lang)}{missing}", "dim", indent=4)
-        if would_settle:
-            page.line(would_settle, "dim", indent=4)
+    for line in undecided_lines(report_.undecided, lang):
+        page.line(line, indent=2)
 
 
 def _heading(page: Page, key: str) -> None:
