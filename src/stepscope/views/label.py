@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from stepscope.diagnose.word import ORIGIN, PART, VERDICT
 from stepscope.model import report
 from stepscope.model.text import Lang, Text, duration, percent
+from stepscope.views.detail import settling
 
 __all__ = [
     "HEALTH_CODE",
@@ -16,6 +17,7 @@ __all__ = [
     "PART",
     "VERDICT",
     "WORD",
+    "brackets",
     "colon",
     "cost_of",
     "counted",
@@ -70,6 +72,7 @@ WORD: Mapping[str, Text] = {
     "device_time": Text(en="device time", zh="设备时间"),
     "share": Text(en="share", zh="占比"),
     "undecided": Text(en="Undecided", zh="尚不能判定"),
+    "settles": Text(en="would tell", zh="可由此得知"),
     "wants": Text(en="needs", zh="需要"),
     "next": Text(en="Next", zh="下一步"),
     "more_rows": Text(en="more rows in the JSON report", zh="行见 JSON 报告"),
@@ -109,8 +112,9 @@ HEALTH_CODE: Mapping[str, Text] = {
     "no_steps": Text(en="no step marks", zh="没有步标记"),
     "graph_underrecorded": Text(en="graph replays not fully recorded", zh="图重放记录不全"),
     "unrecorded_or_dependent_work": Text(en="unrecorded or dependent work", zh="未记录或有依赖的任务"),
+    "no_host_rows": Text(en="only calls on the host", zh="主机只录到调用"),
     "unclassified_kernels": Text(en="kernels of no known class", zh="未归类的 kernel"),
-    "rank_conflict": Text(en="a rank in several files", zh="同一 rank 出现在多个文件"),
+    "rank_conflict": Text(en="conflicting ranks", zh="rank 有冲突"),
     "rank_missing": Text(en="ranks not given", zh="缺少部分 rank"),
     "rule_broken": Text(en="a rule of another package left out", zh="外部规则无法加载"),
     "counter_broken": Text(en="broken counter", zh="计数器失效"),
@@ -187,6 +191,13 @@ def colon(lang: Lang) -> str:
     return "：" if lang == "zh" else ": "
 
 
+def brackets(text: str, lang: Lang) -> str:
+    """A text in brackets, as the language writes them; nothing for nothing."""
+    if not text:
+        return ""
+    return f"（{text}）" if lang == "zh" else f" ({text})"
+
+
 def health_code(issue: report.HealthIssue, lang: Lang) -> str:
     """What a health issue is called; an unknown code is its own name."""
     return HEALTH_CODE[issue.code].in_(lang) if issue.code in HEALTH_CODE else issue.code
@@ -215,7 +226,9 @@ def undecided_lines(
     groups: dict[tuple[str, str], dict[str, None]] = {}
     for each in undecided:
         space = "" if lang == "zh" else " "
-        needs = f"{word('wants', lang)}{space}{each.would_settle}" if each.would_settle else ""
+        needs = (
+            f"{word('wants', lang)}{space}{settling(each.would_settle, lang)}" if each.would_settle else ""
+        )
         groups.setdefault((each.why or "", needs), {})[each.rule] = None
     stop = "；" if lang == "zh" else "; "
     return [

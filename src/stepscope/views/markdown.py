@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from stepscope.model import report
 from stepscope.model.text import Lang, duration, number, percent
+from stepscope.views.detail import input_error, issue_detail, withheld_why
 from stepscope.views.label import (
     ORIGIN,
     PART,
@@ -81,14 +82,20 @@ def _health(report_: report.Report, lang: Lang) -> list[str]:
     lines = [f"{word('data', lang)}{colon(lang)}{told}"]
     issues = [issue for issue in health.issues if issue.effect != "none"]
     lines += [""] if issues or health.withheld or used < len(report_.inputs) else []
+    withheld = {each.why for each in health.withheld}
     for issue in issues:
-        detail = f"{colon(lang)}{escaped(issue.detail)}" if lang == "en" else f" ×{issue.count}"
-        lines.append(f"- {word(issue.effect, lang)}{colon(lang)}{health_code(issue, lang)}{detail}")
-    for withheld in health.withheld:
-        why = f"{colon(lang)}{escaped(withheld.why)}" if lang == "en" else ""
-        lines.append(f"- {word('withheld', lang)}{colon(lang)}{escaped(withheld_name(withheld, lang))}{why}")
+        if issue.effect != "withheld" or issue.detail not in withheld:
+            lines.append(
+                f"- {word(issue.effect, lang)}{colon(lang)}{escaped(health_code(issue, lang))}{colon(lang)}"
+                f"{escaped(issue_detail(issue, lang))}"
+            )
+    for each in health.withheld:
+        lines.append(
+            f"- {word('withheld', lang)}{colon(lang)}{escaped(withheld_name(each, lang))}{colon(lang)}"
+            f"{escaped(withheld_why(each, health.issues, lang))}"
+        )
     lines += [
-        f"- {word('not_used', lang)}{colon(lang)}{escaped(i.error)}"
+        f"- {word('not_used', lang)}{colon(lang)}{escaped(input_error(i, lang))}"
         for i in report_.inputs
         if i.error is not None
     ]

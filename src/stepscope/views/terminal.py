@@ -15,11 +15,13 @@ from rich.text import Text as Styled
 
 from stepscope.model import report
 from stepscope.model.text import Lang, duration, number, percent
+from stepscope.views.detail import input_error, issue_detail, settling, withheld_why
 from stepscope.views.explain import render_explain, render_rules
 from stepscope.views.label import (
     MARK,
     ORIGIN,
     PART,
+    brackets,
     colon,
     cost_of,
     counted,
@@ -77,25 +79,29 @@ def _health(page: Page, report_: report.Report) -> None:
         f"{word('data', lang)}{colon(lang)}{joined(summary, lang)}",
         "green" if health.verdict == "ok" else "yellow",
     )
+    is_one = len({a.rank for a in report_.accounting}) <= 1
+    withheld = {each.why for each in health.withheld}
     for issue in health.issues:
-        who = "" if issue.rank is None else f" ({word('rank', lang)} {issue.rank})"
-        # Details are written in English by those who found them; elsewhere the code's own words must do.
-        told = f"{colon(lang)}{issue.detail}" if lang == "en" else f" ×{issue.count}"
+        if issue.effect == "withheld" and issue.detail in withheld:
+            continue  # told below, with what is withheld for it
+        who = "" if issue.rank is None or is_one else f"{word('rank', lang)} {issue.rank}"
         page.line(
-            f"{word(issue.effect, lang)}{colon(lang)}{health_code(issue, lang)}{who}{told}",
+            f"{word(issue.effect, lang)}{colon(lang)}{health_code(issue, lang)}{brackets(who, lang)}"
+            f"{colon(lang)}{issue_detail(issue, lang)}",
             "dim" if issue.effect == "none" else "yellow",
             indent=2,
         )
-    for withheld in health.withheld:
-        why = f"{colon(lang)}{withheld.why}" if lang == "en" else ""
-        settle = f" ({withheld.would_settle})" if lang == "en" and withheld.would_settle else ""
+    for each in health.withheld:
+        settle = settling(each.would_settle or "", lang)
         page.line(
-            f"{word('withheld', lang)}{colon(lang)}{withheld_name(withheld, lang)}{why}{settle}",
+            f"{word('withheld', lang)}{colon(lang)}{withheld_name(each, lang)}{colon(lang)}"
+            f"{withheld_why(each, health.issues, lang)}"
+            + brackets(f"{word('settles', lang)}{colon(lang)}{settle}" if settle else "", lang),
             "yellow",
             indent=2,
         )
     for failed in (i for i in report_.inputs if i.error is not None):
-        page.line(f"{word('not_used', lang)}{colon(lang)}{failed.error}", "red", indent=2)
+        page.line(f"{word('not_used', lang)}{colon(lang)}{input_error(failed, lang)}", "red", indent=2)
 
 
 def _rows(page: Page, report_: report.Report) -> None:
