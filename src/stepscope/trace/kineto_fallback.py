@@ -48,7 +48,7 @@ from stepscope.trace.parsed import CORE, DTYPES, Parsed, State
 Column = npt.NDArray[Any]
 
 MAX_NESTING = 1024
-FLUSH_ROWS = 20_000
+FLUSH_ROWS = 8_000
 MIN_FAST = 256
 """Bytes of a chunk below which no shape is tried."""
 MAX_SHAPES = 256
@@ -132,6 +132,27 @@ def track_key(flags: int, pid: bytes, tid: bytes) -> bytes:
     return b"%c%s%s%s" % (48 + flags, (len(pid) % 2**32).to_bytes(4, "little"), pid, tid)
 
 
+class _Growing:
+    """A column that grows in place: small pieces joined at the end would need its memory twice."""
+
+    def __init__(self, dtype: str) -> None:
+        self._data: Column = np.empty(0, dtype=dtype)
+        self._size = 0
+
+    def append(self, part: Column) -> None:
+        """Add rows."""
+        size = self._size + len(part)
+        if size > len(self._data):
+            self._data.resize(size + size // 8 + 1024, refcheck=False)
+        self._data[self._size : size] = part
+        self._size = size
+
+    def whole(self) -> Column:
+        """All rows. Nothing may be added afterwards."""
+        self._data.resize(self._size, refcheck=False)
+        return self._data
+
+
 class _Row(NamedTuple):
     """An event that was read token by token."""
 
@@ -174,8 +195,11 @@ class FallbackParser:
         self._is_learning = self._tokens.max_nesting > MAX_NESTED
         # results
         self._names, self._cats, self._texts, self._raws, self._tracks = (_Ids() for _ in range(5))
-        self._core: dict[str, list[Column]] = {name: [] for name, _ in CORE}
-        self._tables: list[list[list[Column]]] = [[[] for _ in range(1 + len(t.columns))] for t in TABLES]
+        self._core = {name: _Growing(dtype) for name, dtype in CORE}
+        self._tables = [
+            {"row": _Growing("i4"), **{name: _Growing(DTYPES[kind]) for name, kind in table.columns}}
+            for table in TABLES
+        ]
         self._num_settled = {"name": 0, "cat": 0, "track": 0}
         self._num_rows = dict.fromkeys(Kind, 0)
         self._num_kept = self._num_lost = self._num_repaired = self._num_bad_time = 0
@@ -263,9 +287,7 @@ class FallbackParser:
                 self._mixed_at = self._consumed + p
                 break
             self._lose(p)
-        solid = buf[:p].rstrip(SPACE)
-        if solid:
-            self._before = solid[-1]
+        self._before = self._byte_before(buf, p)
         self._consumed += p
         return p
 
@@ -296,15 +318,11 @@ class FallbackParser:
     def finish(self) -> Parsed:
         """The columns. The parser is spent afterwards."""
         self._flush()
-        core = {name: _joined(self._core.pop(name), dtype) for name, dtype in CORE}
-        tables = {}
-        for table, columns in zip(TABLES, self._tables, strict=True):
-            dtypes = ["i4", *(DTYPES[kind] for _, kind in table.columns)]
-            names = ["row", *(name for name, _ in table.columns)]
-            tables[table.name] = {
-                name: _joined(column, dtype)
-                for name, column, dtype in zip(names, columns, dtypes, strict=True)
-            }
+        core = {name: column.whole() for name, column in self._core.items()}
+        tables = {
+            table.name: {name: column.whole() for name, column in columns.items()}
+            for table, columns in zip(TABLES, self._tables, strict=True)
+        }
         return Parsed(
             core=core,
             tables=tables,
@@ -338,7 +356,7 @@ class FallbackParser:
                 if _AROUND.match(buf, inside, reach):
                     self._mixed_at = self._consumed + at
                     return at
-                if self._is_separate(buf, at) and _IN_EVENT.match(buf, inside, reach):
+                if self._byte_before(buf, at) in b",[}" and _IN_EVENT.match(buf, inside, reach):
                     return at
             elif inside < reach and buf[inside] == 44:
                 if _AROUND.match(buf, skip_space(buf, inside + 1), reach):
@@ -347,12 +365,12 @@ class FallbackParser:
                 return at
         return None
 
-    def _is_separate(self, buf: bytes, p: int) -> bool:
-        """Whether what stands before `p` may stand before an event."""
-        before = p - 1
-        while before >= 0 and buf[before] in b" \n\r\t":
-            before -= 1
-        return (buf[before] if before >= 0 else self._before) in b",[}"
+    def _byte_before(self, buf: bytes, p: int) -> int:
+        """The last byte before `p` that is no white space."""
+        p -= 1
+        while p >= 0 and buf[p] in SPACE:
+            p -= 1
+        return buf[p] if p >= 0 else self._before
 
     def _looks_broken(self, buf: bytes, p: int) -> bool:
         """At the end of the text: another event begins behind an unfinished one, so that one is broken."""
@@ -777,7 +795,7 @@ class FallbackParser:
         row = np.empty(len(order), dtype=np.int32)
         row[order] = np.arange(first_row, first_row + len(order), dtype=np.int32)
         prefix = _PREFIXES[kind]
-        for name, dtype in CORE:
+        for name, _ in CORE:
             field_name = _FIELDS.get(name.removeprefix(prefix)) if name.startswith(prefix) else None
             if field_name is None or _kind_of_column(name) is not kind:
                 continue
@@ -787,7 +805,7 @@ class FallbackParser:
                 )
             else:
                 column = np.concatenate([getattr(block, field_name) for block in blocks])
-            self._core[name].append(column[order].astype(dtype, copy=False))
+            self._core[name].append(column[order])
         ends = np.cumsum([0, *(len(block.ordinal) for block in blocks)])
         rows = [row[a:b] for a, b in pairwise(ends.tolist())]
         for number, table in enumerate(TABLES):
@@ -811,8 +829,8 @@ class FallbackParser:
             return
         all_rows = np.concatenate([row for _, row, _ in parts])
         order = np.argsort(all_rows)
-        self._tables[number][0].append(all_rows[order])
-        for c, (name, kind) in enumerate(table.columns, 1):
+        self._tables[number]["row"].append(all_rows[order])
+        for name, kind in table.columns:
             slot = SLOTS[name]
             column = np.concatenate(
                 [
@@ -820,7 +838,7 @@ class FallbackParser:
                     for block, row, has in parts
                 ]
             )
-            self._tables[number][c].append(_as_type(column[order], kind))
+            self._tables[number][name].append(_as_type(column[order], kind))
 
 
 _PREFIXES = {Kind.SPAN: "", Kind.MARK: "mark_", Kind.PAIR: "pair_", Kind.FLOW: "flow_", Kind.META: "meta_"}
@@ -898,10 +916,3 @@ def _as_type(column: Column, kind: Type) -> Column:
         with np.errstate(over="ignore"):
             return column.astype(np.float32)
     return column.astype(DTYPES[kind], copy=False)
-
-
-def _joined(parts: list[Column], dtype: str) -> Column:
-    """One column of its parts, which are given up."""
-    column = np.concatenate(parts) if parts else np.empty(0, dtype=dtype)
-    parts.clear()
-    return column.astype(dtype, copy=False)
