@@ -38,7 +38,7 @@ check: $(STAMP) ## format, lint, types, import contracts
 	$(PY) -m ruff format --check .
 	$(PY) -m ruff check .
 	$(PY) -m mypy
-	$(VENV)/bin/lint-imports
+	$(VENV)/bin/lint-imports --no-cache
 
 format: $(STAMP) ## put the code in the house's format
 	$(PY) -m ruff format .
