@@ -22,6 +22,7 @@ from stepscope.trace.kineto_shape import (
     FLOW_SLOT,
     KEY_OF,
     MAX_NESTED,
+    MEMORY,
     Kind,
     Learner,
     Region,
@@ -62,9 +63,8 @@ MAX_LITERAL_CATS = 64
 MAX_REGION_BYTES = 32 << 20
 NEAR = 1024
 """How near a backslash makes the patterns with escapes the first choice."""
-KEPT_BACK = 1024
-REACH = 512
-"""Room for a brace, white space and a key."""
+REACH = 1024
+"""Room for braces, white space and a key."""
 
 _READ_OF = {slot: read for read, slot in KEYS.values()}
 for _slot, _read in list(_READ_OF.items()):
@@ -80,7 +80,9 @@ _ABSENT_OF = {slot: np.nan if slot in _FLOATS else -1 if slot in _TEXTS else ABS
 _ZERO = Value(0, 1, False, 0)
 _MEMBERS = frozenset((b"ph", b"cat", b"name", b"pid", b"tid", b"ts", b"dur", b"id"))
 _STRUCTURE = re.compile(rb"[{\]]")
-_MEMBER = rb'"(?:%s)"[ \n\r\t]*:'
+# White space, but no more than a writer would leave: what is decided must not depend on where a chunk ends.
+_SOME_SPACE = re.compile(rb"[ \n\r\t]{0,256}")
+_MEMBER = rb'"(?:%s)"[ \n\r\t]{0,256}:'
 _IN_EVENT = re.compile(
     _MEMBER % b"|".join((b"ph", b"name", b"cat", b"pid", b"tid", b"ts", b"dur", b"args", b"id", b"s", b"bp"))
 )
@@ -214,6 +216,8 @@ class FallbackParser:
         """The last byte of earlier feeds that was no white space; the array's bracket at first."""
         # the event at hand
         self._slots: dict[int, int | float] = {}
+        self._pending: dict[int, bytes] = {}
+        """Texts in order of appearance; they are interned once the event is kept."""
         self._is_repaired = False
         # shapes, and rows since the last flush
         self._root = self._last = self._new_root()
@@ -243,14 +247,12 @@ class FallbackParser:
         while not self._is_closed and self._mixed_at < 0:
             if self._is_lost:
                 start = p + (self._consumed + p == self._lost_from)
-                found = self._resume(buf, start, is_final)
+                found, undecided = self._resume(buf, start, is_final)
+                stop = undecided if found is None else found
+                self._lost_bytes += stop - p
+                p = stop
                 if found is None:
-                    stop = end if is_final else max(p, end - KEPT_BACK)
-                    self._lost_bytes += stop - p
-                    p = stop
                     break
-                self._lost_bytes += found - p
-                p = found
                 self._is_lost = False
                 if self._mixed_at >= 0:
                     break
@@ -343,27 +345,31 @@ class FallbackParser:
             self._first_lost = self._lost_from
         self._num_events += 1
 
-    def _resume(self, buf: bytes, p: int, is_final: bool) -> int | None:
-        """Where the next event or the end of the array is, `None`: not in this chunk."""
+    def _resume(
+        self, buf: bytes, p: int, is_final: bool, *, events_only: bool = False
+    ) -> tuple[int | None, int]:
+        """Where the next event or the end of the array is. `None`: not in this chunk, and from where it has
+        to be sought once there is more text. `events_only`: the array's end is not looked for."""
         end = len(buf)
         for match in _STRUCTURE.finditer(buf, p):
             at = match.start()
             if not is_final and end - at < REACH:
-                return None
-            reach = min(end, at + REACH)
-            inside = skip_space(buf, at + 1)
+                return None, at
+            inside = _skip_some_space(buf, at + 1)
             if buf[at] == 123:
-                if _AROUND.match(buf, inside, reach):
+                if _AROUND.match(buf, inside):
                     self._mixed_at = self._consumed + at
-                    return at
-                if self._byte_before(buf, at) in b",[}" and _IN_EVENT.match(buf, inside, reach):
-                    return at
-            elif inside < reach and buf[inside] == 44:
-                if _AROUND.match(buf, skip_space(buf, inside + 1), reach):
-                    return at
-            elif is_final and inside < end and buf[inside] == 125 and skip_space(buf, inside + 1) == end:
-                return at
-        return None
+                    return at, at
+                if self._byte_before(buf, at) in b",[}" and _IN_EVENT.match(buf, inside):
+                    return at, at
+            elif events_only:
+                continue
+            elif inside < end and buf[inside] == 44:
+                if _AROUND.match(buf, _skip_some_space(buf, inside + 1)):
+                    return at, at
+            elif is_final and (inside == end or (buf[inside] == 125 and skip_space(buf, inside + 1) == end)):
+                return at, at
+        return None, end
 
     def _byte_before(self, buf: bytes, p: int) -> int:
         """The last byte before `p` that is no white space."""
@@ -375,7 +381,7 @@ class FallbackParser:
     def _looks_broken(self, buf: bytes, p: int) -> bool:
         """At the end of the text: another event begins behind an unfinished one, so that one is broken."""
         saved = self._mixed_at
-        found = self._resume(buf, p + 1, True)
+        found, _ = self._resume(buf, p + 1, True, events_only=True)
         self._mixed_at = saved
         return found is not None
 
@@ -384,7 +390,7 @@ class FallbackParser:
     def _event(self, buf: bytes, begin: int) -> int:
         """Read the event at `begin`; returns what is behind it."""
         members: dict[bytes, Value] = {}
-        self._slots = {}
+        self._slots, self._pending = {}, {}
         self._is_repaired = False
         needs_comma = False
         end = len(buf)
@@ -407,13 +413,12 @@ class FallbackParser:
             close = self._tokens.string_end(buf, p + 1)
             key = buf[p + 1 : close]
             p = _behind_colon(buf, close + 1)
-            if p >= end:
-                raise NeedMore
             needs_comma = True
             if key == b"args":
-                self._slots = {}
-                p = self._arguments(buf, p) if buf[p] == 123 else self._tokens.value(buf, p).next
-                continue
+                self._slots, self._pending = {}, {}
+                if buf[p] == 123:
+                    p = self._arguments(buf, p)
+                    continue
             value = self._tokens.value(buf, p)
             if key in _MEMBERS:
                 members[key] = value
@@ -467,7 +472,8 @@ class FallbackParser:
             if is_null:
                 slots.pop(slot, None)
             else:
-                slots[slot] = (self._raws if read is Read.RAW else self._texts)[text]
+                slots[slot] = -1
+                self._pending[slot] = text
         elif read is Read.TRIPLE:
             for axis, number in enumerate(triple(text)):
                 slots[slot + axis] = number
@@ -515,13 +521,19 @@ class FallbackParser:
         if kind is Kind.FLOW and b"id" in members:
             flow_id = integer(text(b"id", b""), members[b"id"].is_string)
         flags = 2 * members.get(b"pid", _ZERO).is_string + members.get(b"tid", _ZERO).is_string
+        name = text(b"name", b"")
+        if kind in (Kind.SPAN, Kind.META) or (kind is Kind.MARK and name == MEMORY):
+            for slot, pending in self._pending.items():
+                if slot in self._slots:
+                    strings = self._raws if _READ_OF[slot] is Read.RAW else self._texts
+                    self._slots[slot] = strings[pending]
         row = _Row(
             kind=kind,
             ordinal=self._num_events,
             phase=ph[0],
             ts=ts or 0,
             dur=dur,
-            name=-1 if kind is Kind.FLOW else self._names[text(b"name", b"")],
+            name=-1 if kind is Kind.FLOW else self._names[name],
             cat=-1 if kind is Kind.META else self._cats[text(b"cat", b"")],
             track=self._tracks[track_key(flags, text(b"pid", b"0"), text(b"tid", b"0"))],
             flow_id=ABSENT_I64 if flow_id is None else flow_id,
@@ -822,7 +834,7 @@ class FallbackParser:
                 if slot in block.slots:
                     has |= _is_present(slot, block.slots[slot])
             if table.phase == Kind.MARK.value:
-                has &= block.name == self._names.get(b"[memory]", -1)
+                has &= block.name == self._names.get(MEMORY, -1)
             if has.any():
                 parts.append((block, row[has], has))
         if not parts:
@@ -869,7 +881,15 @@ def _behind_colon(buf: bytes, p: int) -> int:
         raise NeedMore
     if buf[p] != 58:
         raise Malformed
-    return skip_space(buf, p + 1)
+    p = skip_space(buf, p + 1)
+    if p >= len(buf):
+        raise NeedMore
+    return p
+
+
+def _skip_some_space(buf: bytes, p: int) -> int:
+    found = _SOME_SPACE.match(buf, p)
+    return found.end() if found is not None else p
 
 
 def _whole_numbers(column: Sequence[bytes]) -> I64:

@@ -46,7 +46,7 @@ typedef const uint8_t* Text;
 
 enum Kind : uint8_t { kInt, kString, kRaw, kFloat, kPercent, kTriple, kUnused };
 enum Type : uint8_t { kI64, kI32, kF32, kId };
-enum Result { kOk, kNeedMore, kBad, kMixed };
+enum Result { kOk, kNeedMore, kBad };
 
 // A growing column. realloc moves pages instead of copying for large blocks, and pages never written are never resident.
 struct Column {
@@ -696,7 +696,6 @@ struct Parser {
 
   // What stands between two values, parsed. p is where the last value ended, or the event's brace.
   Result parse_glue(Text p, Text end, bool is_start, bool in_args, Glue* g, Text* next) {
-    Text opened = p;
     bool need_comma = !is_start, enters = false;
     g->is_unique = false;
     if (is_start) p++;
@@ -730,11 +729,6 @@ struct Parser {
       p = skip_space(p + 1, end);
       if (p >= end) return kNeedMore;
       size_t n = size_t(close - key);
-      if (is_file_key(key, n)) {
-        // The head of another file where an event, or its arguments, should be.
-        mixed_at = consumed_at(opened);
-        return kMixed;
-      }
       if (in_args) {
         g->key = int16_t(keys.find(key, n));
       } else {
@@ -742,7 +736,7 @@ struct Parser {
         if (g->key == kArgs) {
           enters = true;
           if (*p == '{') {
-            opened = p++;
+            p++;
             in_args = true;
             need_comma = false;
             continue;
@@ -758,10 +752,6 @@ struct Parser {
     g->enters_args = enters;
     *next = p;
     return kOk;
-  }
-
-  static bool is_file_key(Text p, size_t n) {
-    return (n == 11 && memcmp(p, "traceEvents", 11) == 0) || (n == 13 && memcmp(p, "schemaVersion", 13) == 0);
   }
 
   // The glue at p: one that followed before, or parsed anew and kept. Returns its position, or a result below zero.
@@ -1036,7 +1026,8 @@ struct Parser {
 
   // Looks for the next event from p on. Returns where it starts, or the end of the array. Null: not in this chunk, and
   // *undecided is the place from which it has to be sought once there is more text.
-  Text resume(Text p, Text end, bool final, Text* undecided) {
+  // `events_only`: the array's end is not looked for.
+  Text resume(Text p, Text end, bool final, bool events_only, Text* undecided) {
     const int64_t kReach = 1024;  // room for braces, white space and a key
     for (; p < end; p++) {
       if (*p != '{' && *p != ']') continue;
@@ -1051,6 +1042,8 @@ struct Parser {
         while (before > chunk && is_space(before[-1])) before--;
         uint8_t last = before > chunk ? before[-1] : before_chunk;
         if ((last == ',' || last == '[' || last == '}') && has_member(inside, end, kEvent)) return p;
+      } else if (events_only) {
+        continue;
       } else if (inside < end && *inside == ',' && has_member(skip_some_space(inside + 1, end), end, kTop)) {
         return p;
       } else if (final && (inside == end || (*inside == '}' && skip_space(inside + 1, end) == end))) {
@@ -1078,7 +1071,7 @@ struct Parser {
         // The place itself failed: look behind it.
         Text from = p + (consumed_at(p) == lost_from ? 1 : 0);
         Text undecided = end;
-        Text found = from < end ? resume(from, end, final, &undecided) : nullptr;
+        Text found = from < end ? resume(from, end, final, false, &undecided) : nullptr;
         if (!found) {
           counts[7] += undecided - p;
           p = undecided;
@@ -1117,6 +1110,10 @@ struct Parser {
         mixed_at = consumed_at(p);
         break;
       }
+      if (has_member(skip_some_space(p + 1, end), end, kTop)) {
+        mixed_at = consumed_at(p);
+        break;
+      }
       lose(p);
     }
     for (Text last = p; last > text; last--) {
@@ -1133,7 +1130,7 @@ struct Parser {
   bool looks_broken(Text p, Text end) {
     int64_t saved = mixed_at;
     Text undecided;
-    Text found = resume(p + 1, end, true, &undecided);
+    Text found = resume(p + 1, end, true, true, &undecided);
     bool broken = found != nullptr;
     mixed_at = saved;
     return broken;
