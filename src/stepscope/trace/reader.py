@@ -17,6 +17,27 @@ COMPRESSED_CHUNK = 1 << 20
 QUEUE_CHUNKS = 3
 
 
+TRAILER = 8
+
+
+def _gzip_header_size(data: bytes) -> int | None:
+    """Bytes before a gzip member's deflate stream (RFC 1952), `None` where there is no whole header."""
+    if len(data) < 10 or not data.startswith(GZIP):
+        return None
+    flags, at = data[3], 10
+    if flags & 4:
+        at += 2 + int.from_bytes(data[at : at + 2], "little")
+    for flag in (8, 16):
+        if flags & flag:
+            end = data.find(b"\0", at)
+            if end < 0:
+                return None
+            at = end + 1
+    if flags & 2:
+        at += 2
+    return at if at <= len(data) else None
+
+
 class Text:
     """The decompressed text of one input, chunk by chunk, with what was noticed on the way.
 
@@ -95,33 +116,49 @@ class Text:
             raise InputError(self.name, what, "unpack it by hand if you trust it")
 
     def _gunzip(self, head: bytes) -> Iterator[bytes]:
-        """All members of a gzip file; a broken stream ends the text and is noted."""
+        """All members of a gzip file; a broken stream ends the text and is noted.
+
+        The deflate stream is read raw and its checksum compared here: a codec that checks it itself
+        withholds the last piece of text when it is wrong.
+        """
         from isal import isal_zlib
 
-        num_out, data, is_whole = 0, head, True
+        num_out, data = 0, head
         while data:
-            decoder = isal_zlib.decompressobj(wbits=31)
-            is_whole = False
-            while data:
+            start = _gzip_header_size(data)
+            if start is None:
+                self.damage = (
+                    "the gzip stream ends too early"
+                    if GZIP.startswith(data[:2])
+                    else "bytes that are no gzip follow the gzip stream"
+                )
+                return
+            decoder, checksum, size = isal_zlib.decompressobj(wbits=-15), 0, 0
+            data = data[start:] or self._read(COMPRESSED_CHUNK)
+            while data and not decoder.eof:
                 try:
                     piece = decoder.decompress(data, self._limits.chunk)
                 except (isal_zlib.error, zlib.error, EOFError, ValueError) as error:  # type: ignore[misc]
                     self.damage = f"the gzip stream is damaged ({error})"
                     return
+                checksum, size = isal_zlib.crc32(piece, checksum), size + len(piece)
                 num_out += len(piece)
                 self._check(num_out)
                 if piece:
                     yield piece
-                if decoder.eof:
-                    is_whole = True
-                    data = decoder.unused_data.lstrip(b"\0") or self._read(COMPRESSED_CHUNK).lstrip(b"\0")
-                    break
-                data = decoder.unconsumed_tail or self._read(COMPRESSED_CHUNK)
-            if is_whole and data and not data.startswith(GZIP[: len(data)]):
-                self.damage = "bytes that are no gzip follow the gzip stream"
+                if not decoder.eof:
+                    data = decoder.unconsumed_tail or self._read(COMPRESSED_CHUNK)
+            trailer = decoder.unused_data if decoder.eof else b""
+            while decoder.eof and len(trailer) < TRAILER and (more := self._read(COMPRESSED_CHUNK)):
+                trailer += more
+            if len(trailer) < TRAILER:
+                self.damage = "the gzip stream ends too early"
                 return
-        if not is_whole:
-            self.damage = "the gzip stream ends too early"
+            if trailer[:TRAILER] != checksum.to_bytes(4, "little") + (size & 0xFFFFFFFF).to_bytes(
+                4, "little"
+            ):
+                self.damage = "the gzip checksum is wrong"
+            data = (trailer[TRAILER:] or self._read(COMPRESSED_CHUNK)).lstrip(b"\0")
 
     def _unzstd(self, head: bytes) -> Iterator[bytes]:
         """Zstandard, where its codec is installed."""
