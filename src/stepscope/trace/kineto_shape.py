@@ -25,6 +25,8 @@ MAX_WORD = 8
 MAX_LITERAL_CAT = 40
 
 
+MEMORY = b"[memory]"
+"""Name of the instants whose arguments are kept."""
 FLOW_SLOT = -1
 KEY_OF: dict[bytes, tuple[Read, int]] = {key.encode(): what for key, what in KEYS.items()}
 
@@ -255,6 +257,11 @@ class Learner:
         cat: bytes | None = None if b"cat" in by_key else b""
         flags = 0
         region_slots: list[frozenset[int]] = []
+        is_memory = False
+        if kind is Kind.MARK and b"name" in by_key:
+            named = by_key[b"name"].value
+            is_memory = buf[named.begin : named.end] == MEMORY
+        keeps_texts = is_memory or kind in (Kind.SPAN, Kind.META)
         done = begin
         for member in members:
             value = member.value
@@ -263,6 +270,14 @@ class Learner:
             match member.key:
                 case b"ph":
                     pattern.literal(buf[member.at : value.next])
+                case b"name" if kind is Kind.MARK:
+                    if not value.is_string:
+                        raise _Unlearnable
+                    # What is kept of the arguments depends on it.
+                    pattern.add(b"(?=" if is_memory else b"(?!")
+                    pattern.literal(b'"%s"' % MEMORY)
+                    pattern.add(b")")
+                    self._text(pattern, buf, value, Role.NAME)
                 case b"name" if kind in _NAMED:
                     self._text(pattern, buf, value, Role.NAME)
                 case b"cat" if kind in _TRACKED and kind is not Kind.META:
@@ -284,7 +299,7 @@ class Learner:
                 case b"id" if kind is Kind.FLOW:
                     self._int(pattern, value, text, FLOW_SLOT)
                 case b"args" if text[:1] == b"{" and not value.is_string:
-                    region_slots = self._arguments(pattern, buf, member.at, kind)
+                    region_slots = self._arguments(pattern, buf, member.at, kind, keeps_texts)
                 case _:
                     self._any(pattern, buf, value)
             done = value.next
@@ -308,7 +323,9 @@ class Learner:
             regions=tuple(Region(*what) for what in zip(at, region_slots, strict=True)),
         )
 
-    def _arguments(self, pattern: _Pattern, buf: bytes, begin: int, kind: Kind) -> list[frozenset[int]]:
+    def _arguments(
+        self, pattern: _Pattern, buf: bytes, begin: int, kind: Kind, keeps_texts: bool
+    ) -> list[frozenset[int]]:
         """Patterns of the arguments; returns the slots that each region fills."""
         members, end = self._members(buf, begin)
         wanted = _IN_TABLES.get(kind, frozenset())
@@ -320,14 +337,15 @@ class Learner:
             member = members[i]
             read, slot = KEY_OF.get(member.key, (None, -1))
             last = i
-            if read in _TEXT:
+            is_region = keeps_texts and read in _TEXT
+            if is_region:
                 while last + 1 < len(members) and KEY_OF.get(members[last + 1].key, (None, -1))[0] in _TEXT:
                     last += 1
             filled = _filled(members[i : last + 1])
             if slots & filled:
                 raise _Unlearnable
             slots |= filled
-            if read in _TEXT:
+            if is_region:
                 pattern.literal(buf[done : member.key_at])
                 self._region(pattern, buf, members[i : last + 1])
                 regions.append(filled)
