@@ -120,3 +120,27 @@ def test_a_few_steps_without_a_period_rule_nothing_out() -> None:
     assert facts(few, numbers={"periodic_stall_share": 0.0}).get(f.periodic_stall_share) is None
     assert facts(few, numbers={"periodic_stall_share": 0.2}).get(f.periodic_stall_share) == 0.2
     assert facts(many, numbers={"periodic_stall_share": 0.0}).get(f.periodic_stall_share) == 0.0
+
+
+def test_a_backward_pass_and_compiled_regions_are_told_by_their_names() -> None:
+    def operator(name: str, time: int) -> report.Operator:
+        return report.Operator(rank=0, name=name, count=1, device_ns=time)
+
+    known = facts(
+        row(launch=20 * MS),
+        operators=(operator("aten::mm", 3 * MS), operator("aten::Convolution_Backward", 1 * MS)),
+        culprits={
+            "launch": (
+                Culprit("CompiledFunctionBackward", 8 * MS, 1, 0, 1),
+                Culprit("CompiledFunction", 4 * MS, 1, 0, 1),
+                Culprit("aten::mm", 12 * MS, 1, 0, 1),
+            )
+        },
+    )
+    assert known.get(f.backward_share) == 0.25
+    assert known.get(f.compiled_launch_share) == 0.4
+    bare = facts(row(launch=20 * MS))
+    assert bare.get(f.backward_share) is None
+    assert bare.get(f.compiled_launch_share) is None
+    infers = facts(row(), operators=(operator("aten::mm", MS),), culprits={"launch": ()})
+    assert infers.get(f.backward_share) == 0.0

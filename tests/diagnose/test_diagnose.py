@@ -13,7 +13,7 @@ from stepscope.model.analysis import Culprit
 from stepscope.model.report import encode
 from stepscope.rules import Broken
 from stepscope.rules.load import Catalog
-from stepscope.views.label import undecided_lines
+from stepscope.views.phrase import undecided_lines
 from tests.diagnose.build import (
     CATALOG,
     MS,
@@ -200,7 +200,7 @@ def test_a_run_without_accelerator_may_wait_for_data_but_is_never_told_of_a_devi
     cpu = report.Device(kind="cpu")
     waiting = told(rank(row(device=cpu, input=40 * MS), accelerator="cpu"))
     assert waiting.verdict.class_ == "waiting-for-data"
-    assert waiting.verdict.text.endswith("the run uses no accelerator.")
+    assert waiting.verdict.text.endswith("no accelerator work was recorded.")
     computing = told(rank(row(device=cpu), accelerator="cpu"))
     assert computing.verdict.class_ == "undecided"
     assert computing.findings == ()

@@ -66,3 +66,20 @@ def test_asynchronous_checkpoints_are_advised_only_where_a_checkpoint_was_seen()
     assert "checkpoint" not in advice(found("periodic-stall", {f.periodic_stall_share: 0.1}))
     seen = {f.periodic_stall_share: 0.1, f.idle_checkpoint_share: 0.08}
     assert "checkpoint" in advice(found("periodic-stall", seen))
+
+
+def test_a_compiled_model_is_not_told_to_compile() -> None:
+    plain = found("launch-bound", {f.idle_launch_share: 0.4, f.compiled_launch_share: 0.0})
+    assert "Compile the model" in advice(plain)
+    assert "compiled already" not in advice(plain)
+    compiled = found("launch-bound", {f.idle_launch_share: 0.4, f.compiled_launch_share: 0.6})
+    assert "Compile the model" not in advice(compiled)
+    assert "compiled already" in advice(compiled)
+
+
+def test_an_optimizer_is_advised_only_where_there_is_a_backward_pass() -> None:
+    assert "optimizer" not in advice(found("launch-bound", {f.idle_launch_share: 0.4}))
+    infers = found("launch-bound", {f.idle_launch_share: 0.4, f.backward_share: 0.0})
+    assert "optimizer" not in advice(infers)
+    trains = found("launch-bound", {f.idle_launch_share: 0.4, f.backward_share: 0.004})
+    assert "fused optimizer" in advice(trains)

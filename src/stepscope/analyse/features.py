@@ -165,6 +165,38 @@ pageable_copy_share = _number(
 )
 
 
+def _backward(observed: Observed) -> float | None:
+    total = sum(operator.device_ns for operator in observed.rank.operators)
+    back = sum(o.device_ns for o in observed.rank.operators if "backward" in o.name.lower())
+    return back / total if total else None
+
+
+backward_share = Feature(
+    "backward_share",
+    "ratio",
+    "Device time of ops named after a backward pass, as a share of all; 0 where the run only infers.",
+    _backward,
+)
+
+COMPILED = ("CompiledFunction", "Torch-Compiled Region")
+"""What regions of a compiled model are called in a trace (AOTAutograd, torch.compile)."""
+
+
+def _compiled(observed: Observed) -> float | None:
+    named = observed.device.culprits.get("launch", ())
+    whole = observed.device.accounting.idle.launch_ns
+    # Regions may nest: the largest stands for all.
+    return max(c.time_ns * c.name.startswith(COMPILED) for c in named) / whole if named and whole else None
+
+
+compiled_launch_share = Feature(
+    "compiled_launch_share",
+    "ratio",
+    "Idle time while the host issues ops of a compiled region, as a share of all idle time for launches.",
+    _compiled,
+)
+
+
 def _unexplained_idle(observed: Observed) -> float | None:
     idle = idle_share.value(observed)
     share = queued_or_unlaunched_idle_share.value(observed)

@@ -24,6 +24,8 @@ from stepscope.version import VERSION
 
 MOST_NAMES = 6
 """Names a finding gives of who was running meanwhile."""
+MIN_SHARE = 0.05
+"""A name that covers less of the finding's time is not worth its line, unless it is the largest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,7 +214,7 @@ def _named(rule: rules.Rule, observed: Observed) -> tuple[report.Named, ...]:
         return ()
     whole = sum(part_ns(observed.device.accounting, part) for part in rule.cost.of)
     # Device activities of several streams may sum to more than the time they cover.
-    return tuple(
+    named = [
         report.Named(
             name=each.name,
             time_ns=min(each.time_ns, whole),
@@ -223,7 +225,8 @@ def _named(rule: rules.Rule, observed: Observed) -> tuple[report.Named, ...]:
         )
         for each in culprits(observed, rule.cost)[:MOST_NAMES]
         if whole > 0
-    )
+    ]
+    return tuple(each for place, each in enumerate(named) if place == 0 or each.share >= MIN_SHARE)
 
 
 def _referenced(evidence: report.Evidence, rule: rules.Rule, lang: Lang) -> report.Evidence:
@@ -257,7 +260,8 @@ def _remedy(remedy: rules.Remedy, row: _Row, share: float | None, lang: Lang) ->
     now = row.facts.get(clause.feature)
     gain = None
     # From what the proof asks for to all that the finding claims: more than that does not exist.
-    if share is not None and now is not None and not remedy.is_step_towards and clause.op in ("<=", "<"):
+    is_whole = not (remedy.is_step_towards or remedy.is_partial)
+    if share is not None and now is not None and is_whole and clause.op in ("<=", "<"):
         least = min(share, max(0.0, now - clause.threshold))
         gain = (round(least, 4), round(share, 4))
     return report.Remedy(
@@ -379,8 +383,6 @@ def _next(
     """One command: what would settle the most, or else where the largest finding is explained."""
     if health.verdict == "unusable":
         return "stepscope doctor"
-    if _missing_ranks(analyses, inputs) > 0:
-        return command.filled("stepscope diagnose {folder}", inputs)
     if told:
         first = told[0].finding
         if not told[0].is_settled:
@@ -390,7 +392,11 @@ def _next(
         return f"stepscope explain {first.rule}"
     # More steps would only show what comes at intervals: no answer to why every step is as it is.
     open_ = next((u for u in undecided if catalog[u.rule].needs is not MANY_STEPS), None)
-    return open_.command if open_ is not None and open_.command is not None else "stepscope rules"
+    if open_ is not None and open_.command is not None:
+        return open_.command
+    if _missing_ranks(analyses, inputs) > 0:
+        return command.filled("stepscope diagnose {folder}", inputs)
+    return "stepscope rules"
 
 
 # ── the data ───────────────────────────────────────────────────────────────────────────────────────

@@ -77,7 +77,7 @@ def _of_finding(finding: report.Finding, row: Observed) -> Text:
     """The finding's title with its time. The title is in the report's language, so both sides carry it."""
     assert finding.cost is not None
     spent = word.span_of(row.device.accounting, finding.cost.time_ns, row.rank.rank)
-    bare = ("", "") if has_device(row) else ("; the run uses no accelerator", "；运行未使用加速器")
+    bare = ("", "") if has_device(row) else ("; no accelerator work was recorded", "；没有录到加速器任务")
     return Text(
         en=f", {spent.en}: {word.lowered(finding.title)}{bare[0]}",
         zh=f"，{spent.zh}：{finding.title}{bare[1]}",
@@ -107,14 +107,14 @@ def _nothing_found(rows: Sequence[Observed]) -> Text:
     row = min(rows, key=lambda each: _share(each.device.accounting, "compute"))
     account = row.device.accounting
     largest = max(_STALLS, key=lambda part: part_ns(account, part))
-    name = _with_culprit(word.PART[largest], row, largest)
+    name = _with_culprit(word.part_of(account, largest), row, largest)
     share = percent(_share(account, largest))
     busy = percent(_share(account, "compute"))
     if not has_device(row):
         return Text(
-            en=f": the run uses no accelerator and no known cause reaches its threshold; ops take {busy} of "
-            f"the time, the largest other part is {share} ({name.en})",
-            zh=f"：运行未使用加速器，且没有已知原因达到阈值；算子占 {busy} 的时间，"
+            en=": no accelerator work was recorded, and no known cause reaches its threshold; ops take "
+            f"{busy} of the host's time, the largest other part is {share} ({name.en})",
+            zh=f"：没有录到加速器任务，且没有已知原因达到阈值；算子占主机 {busy} 的时间，"
             f"其余最大的部分为 {share}（{name.zh}）",
         )
     return Text(

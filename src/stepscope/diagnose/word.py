@@ -50,6 +50,23 @@ PART: Mapping[str, Text] = {
     "idle.unknown": Text(en="idle, unknown cause", zh="空闲：原因未知"),
 }
 
+HOST_PART: Mapping[str, Text] = {
+    "compute": Text(en="ops on the host", zh="主机算子"),
+    "communication_exposed": Text(en="communication on the host", zh="主机上的通信"),
+    "copy_exposed": Text(en="copies on the host", zh="主机上的拷贝"),
+    "idle.preprocess": Text(en="preparing the batch", zh="预处理批次"),
+}
+"""Parts of a run without a device; idle causes not named here only lose the word *idle*."""
+
+
+def part_of(row: report.Accounting, name: str) -> Text:
+    """What a part of this row is called."""
+    if row.device.kind != "cpu":
+        return PART[name]
+    known = HOST_PART.get(name)
+    plain = PART[name]
+    return known or Text(en=plain.en.removeprefix("idle, "), zh=plain.zh.removeprefix("空闲："))
+
 
 NO_STEPS = Text(
     en="No steps were marked, so warm-up cannot be told from steady state: the confidence is low.",
@@ -126,11 +143,12 @@ def because(clear: Clear, lang: Lang) -> str:
 
 def unmeasured(clause: Clause, lang: Lang) -> str:
     """A clause that could not be checked, and which layer would."""
+    if clause.feature.origin == "trace":
+        return Text(
+            en=f"{limit(clause)} (this trace does not tell)", zh=f"{limit(clause)}（此 trace 中没有）"
+        ).in_(lang)
     origin = ORIGIN[clause.feature.origin]
-    text = Text(
-        en=f"{limit(clause)}: not measured, needs {origin.en}", zh=f"{limit(clause)}：未测得，需要{origin.zh}"
-    )
-    return text.in_(lang)
+    return Text(en=f"{limit(clause)} (needs {origin.en})", zh=f"{limit(clause)}（需要{origin.zh}）").in_(lang)
 
 
 def proof(clause: Clause, now: float | None, lang: Lang) -> str:

@@ -79,6 +79,8 @@ class Remedy:
     patch: Patch | None = field(default=None, kw_only=True)
     is_step_towards: bool = field(default=False, kw_only=True)
     """A look that finds the cause, not a change: it promises no gain."""
+    is_partial: bool = field(default=False, kw_only=True)
+    """It takes a part of the cause away, and nobody knows how large a part: it promises no gain."""
 
     def is_offered(self, facts: Facts) -> bool:
         """Whether the facts decide for this remedy."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
-from stepscope.diagnose.word import ORIGIN, PART, VERDICT
+from stepscope.diagnose.word import ORIGIN, PART, VERDICT, part_of
 from stepscope.model import report
-from stepscope.model.text import Lang, Text, duration, percent
-from stepscope.views.detail import settling
+from stepscope.model.text import Lang, Text
 
 __all__ = [
     "HEALTH_CODE",
@@ -19,11 +18,10 @@ __all__ = [
     "WORD",
     "brackets",
     "colon",
-    "cost_of",
     "counted",
     "health_code",
     "joined",
-    "undecided_lines",
+    "part_of",
     "withheld_name",
     "word",
 ]
@@ -45,6 +43,7 @@ WORD: Mapping[str, Text] = {
     "not_used": Text(en="not used", zh="未使用"),
     "rank": Text(en="rank", zh="rank"),
     "device": Text(en="device", zh="设备"),
+    "host": Text(en="host", zh="主机"),
     "steps": Text(en="steps", zh="步"),
     "step": Text(en="step", zh="步"),
     "per_step": Text(en="a step", zh="每步"),
@@ -52,9 +51,11 @@ WORD: Mapping[str, Text] = {
     "since": Text(en="since step", zh="始于第"),
     "costs": Text(en="costs", zh="代价"),
     "evidence": Text(en="Evidence", zh="证据"),
+    "thresholds": Text(en="thresholds in brackets", zh="括号内为阈值"),
     "checks": Text(en="Check, in this order", zh="依次检查"),
     "remedies": Text(en="Change", zh="改动"),
-    "gain": Text(en="expected gain", zh="预期收益"),
+    "looks": Text(en="Before any change", zh="改动之前"),
+    "gain": Text(en="gain if it works", zh="若见效，可省去"),
     "verify": Text(en="proof", zh="验证"),
     "before": Text(en="before", zh="改前"),
     "after": Text(en="after", zh="改后"),
@@ -72,7 +73,6 @@ WORD: Mapping[str, Text] = {
     "device_time": Text(en="device time", zh="设备时间"),
     "share": Text(en="share", zh="占比"),
     "undecided": Text(en="Undecided", zh="尚不能判定"),
-    "settles": Text(en="would tell", zh="可由此得知"),
     "wants": Text(en="needs", zh="需要"),
     "next": Text(en="Next", zh="下一步"),
     "more_rows": Text(en="more rows in the JSON report", zh="行见 JSON 报告"),
@@ -201,37 +201,3 @@ def brackets(text: str, lang: Lang) -> str:
 def health_code(issue: report.HealthIssue, lang: Lang) -> str:
     """What a health issue is called; an unknown code is its own name."""
     return HEALTH_CODE[issue.code].in_(lang) if issue.code in HEALTH_CODE else issue.code
-
-
-def cost_of(cost: report.Cost, lang: Lang) -> str:
-    """What a finding costs: its share of the time, and its time, a step where there are steps."""
-    each = duration(cost.time_ns / (cost.num_steps or 1))
-    if lang == "zh":
-        time = f"每步 {each}" if cost.num_steps else each
-        return f"{word('costs', lang)} {percent(cost.share)}（{time}）"
-    time = f"{each} a step" if cost.num_steps else each
-    return f"{word('costs', lang)} {percent(cost.share)} ({time})"
-
-
-def undecided_lines(
-    undecided: Iterable[report.Undecided],
-    lang: Lang,
-    name: Callable[[str], str] = str,
-    text: Callable[[str], str] = str,
-) -> list[str]:
-    """What stays open and what would settle it; causes open for one reason share a line.
-
-    `name` and `text` make the names of rules and the sentences fit the page.
-    """
-    groups: dict[tuple[str, str], dict[str, None]] = {}
-    for each in undecided:
-        space = "" if lang == "zh" else " "
-        needs = (
-            f"{word('wants', lang)}{space}{settling(each.would_settle, lang)}" if each.would_settle else ""
-        )
-        groups.setdefault((each.why or "", needs), {})[each.rule] = None
-    stop = "；" if lang == "zh" else "; "
-    return [
-        ", ".join(map(name, rules)) + colon(lang) + text(stop.join(piece for piece in pieces if piece))
-        for pieces, rules in groups.items()
-    ]

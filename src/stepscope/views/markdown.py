@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from stepscope.model import report
 from stepscope.model.text import Lang, duration, number, percent
 from stepscope.views.detail import input_error, issue_detail, withheld_why
 from stepscope.views.label import (
-    ORIGIN,
-    PART,
+    brackets,
     colon,
-    cost_of,
     counted,
     health_code,
     joined,
-    undecided_lines,
+    part_of,
     withheld_name,
     word,
+)
+from stepscope.views.phrase import (
+    cost_of,
+    evidence_head,
+    gain_of,
+    layer_of,
+    ruled_out,
+    since,
+    slow_steps,
+    tells,
+    undecided_lines,
 )
 from stepscope.views.shape import device_name, harmless, parts, per_step, readable, shown_rows
 
@@ -31,17 +40,19 @@ def render(report_: report.Report, lang: Lang = "en") -> str:
     lines = [f"**{escaped(report_.verdict.text)}**", "", *_health(report_, lang)]
     rows = shown_rows(report_.accounting)
     for row in rows[:_MOST_ROWS]:
-        lines += ["", *_row(row, lang)]
+        lines += ["", *_row(row, report_.steps, lang)]
     if len(rows) > _MOST_ROWS:
         lines += ["", f"+ {len(rows) - _MOST_ROWS} {word('more_rows', lang)}"]
     by_id = {finding.id: finding for finding in report_.findings}
     for card in report_.cards:
-        lines += ["", *_card(card, by_id, lang)]
+        lines += ["", *_card(card, report_, by_id, lang)]
     if report_.top_operators:
         lines += ["", *_operators(report_.top_operators, lang)]
     if report_.undecided:
         lines += ["", f"### {word('undecided', lang)}", ""]
         lines += [f"- {line}" for line in undecided_lines(report_.undecided, lang, code, escaped)]
+    if out := ruled_out(report_):
+        lines += ["", f"{word('ruled_out', lang)}{colon(lang)}{', '.join(map(code, out))}"]
     if report_.next is not None:
         lines += [*_heading("next", lang), *_fenced(report_.next, "sh")]
     return "\n".join(lines) + "\n"
@@ -102,44 +113,49 @@ def _health(report_: report.Report, lang: Lang) -> list[str]:
     return lines
 
 
-def _row(row: report.Accounting, lang: Lang) -> list[str]:
-    steps = row.scope == "steps"
+def _row(row: report.Accounting, steps: Sequence[report.Step], lang: Lang) -> list[str]:
+    has_steps = row.scope == "steps"
     told = [
         "" if row.rank is None else f"{word('rank', lang)} {row.rank}",
-        f"{word('device', lang)} {escaped(device_name(row.device))}",
-        counted(row.num_steps, lang, "step", "steps", "步") if steps else word("whole_trace", lang),
+        word("host", lang)
+        if row.device.kind == "cpu"
+        else f"{word('device', lang)} {escaped(device_name(row.device))}",
+        counted(row.num_steps, lang, "step", "steps", "步") if has_steps else word("whole_trace", lang),
         "" if row.status == "ok" else word(row.status, lang),
     ]
-    time = word("per_step" if steps else "time", lang)
+    time = word("per_step" if has_steps else "time", lang)
     head = f"| {joined(told, lang)} | {word('share', lang)} | {time} |"
     body = [
-        f"| {PART[name].in_(lang)} | {percent(part / row.total_ns)} | {duration(per_step(row, part))} |"
-        for name, part in parts(row)
+        f"| {part_of(row, name).in_(lang)} | {percent(spent / row.total_ns)} | "
+        f"{duration(per_step(row, spent))} |"
+        for name, spent in parts(row)
     ]
-    return [head, "|---|--:|--:|", *body]
+    slow = slow_steps(row, steps, lang)
+    return [head, "|---|--:|--:|", *body, *(["", slow] if slow else [])]
 
 
-def _card(card: report.Card, by_id: Mapping[str, report.Finding], lang: Lang) -> list[str]:
+def _card(
+    card: report.Card, report_: report.Report, by_id: Mapping[str, report.Finding], lang: Lang
+) -> list[str]:
     findings = [by_id[each] for each in card.findings if each in by_id]
     own = [finding for finding in findings if finding.rule == card.id]
     worst = own[0] if own else findings[0]
     told = [code(worst.rule), f"{word('confidence', lang)} {word(worst.confidence, lang)}"]
     if worst.cost is not None:
         told.insert(0, cost_of(worst.cost, lang))
-    if card.onset_step is not None:
-        told.append(f"{word('since', lang)} {card.onset_step}" + (" 步" if lang == "zh" else ""))
+    told.append(since(card, report_, lang))
     lines = [
         f"### {word(worst.severity, lang)}{colon(lang)}{escaped(card.title)}",
         "",
         joined(told, lang) + "  ",
     ]
     lines += [escaped(card.explanation)] if card.explanation is not None else []
-    lines += _heading("evidence", lang)
+    lines += ["", f"{evidence_head(worst, lang)}{colon(lang)}".rstrip(), ""]
     lines += [
-        _evidence(e, f, len(own) > 1, lang)
+        _evidence(e, f.subject.ranks if len(own) > 1 else (), worst, lang)
         for f in own
         for e in f.evidence
-        if f is worst or e.threshold is not None
+        if tells(e) and (f is worst or e.threshold is not None)
     ]
     lines += _meanwhile(worst, lang)
     lines += [
@@ -149,34 +165,27 @@ def _card(card: report.Card, by_id: Mapping[str, report.Finding], lang: Lang) ->
     ]
     lines += _heading("checks", lang) if card.checks else []
     lines += [f"{place}. {escaped(check)}" for place, check in enumerate(card.checks, 1)]
-    lines += _heading("remedies", lang) if worst.remedies else []
-    for remedy in worst.remedies:
-        lines += _remedy(remedy, lang)
-    if card.ruled_out:
-        out = ", ".join(code(each.rule) for each in card.ruled_out)
-        lines += ["", f"{word('ruled_out', lang)}{colon(lang)}{out}"]
+    lines += _remedies(worst, lang)
     if card.unknown:
-        lines += [*_heading("unknown", lang), *(f"- {escaped(each)}" for each in card.unknown)]
+        unknown = ("；" if lang == "zh" else "; ").join(map(escaped, card.unknown))
+        lines += ["", f"{word('unknown', lang)}{colon(lang)}{unknown}"]
     lines += ["", *(f"- {escaped(note)}" for note in card.notes)] if card.notes else []
     return lines
 
 
-def _evidence(evidence: report.Evidence, whose: report.Finding, is_one_of_many: bool, lang: Lang) -> str:
+def _evidence(evidence: report.Evidence, ranks: Sequence[int], worst: report.Finding, lang: Lang) -> str:
     told = f"{code(evidence.feature)} {number(evidence.value, evidence.unit)}"
     if evidence.op is not None and evidence.threshold is not None:
         told += f" ({escaped(evidence.op)} {number(evidence.threshold, evidence.unit)})"
-    who = f"{word('rank', lang)} {whose.subject.ranks[0]}" if is_one_of_many and whose.subject.ranks else ""
-    where = ""
-    if not whose.culprits and evidence.where is not None and evidence.where.name is not None:
-        where = f"{word('largest', lang)} {code(readable(evidence.where.name, _NAME_WIDTH))}"
-    return "- " + joined((who, told, ORIGIN[evidence.from_].in_(lang), where), lang)
+    who = f"{word('rank', lang)} {ranks[0]}" if ranks else ""
+    return "- " + joined((who, told, layer_of(evidence, worst, lang)), lang)
 
 
 def _meanwhile(finding: report.Finding, lang: Lang) -> list[str]:
     if not finding.culprits:
         return []
     steps = (finding.cost.num_steps if finding.cost is not None else None) or 1
-    note = f" ({word('nested', lang)})" if len(finding.culprits) > 1 else ""
+    note = brackets(word("nested", lang), lang) if len(finding.culprits) > 1 else ""
     lines = [
         f"- {code(readable(each.name, _NAME_WIDTH))} {duration(each.time_ns / steps)}"
         for each in finding.culprits
@@ -184,17 +193,20 @@ def _meanwhile(finding: report.Finding, lang: Lang) -> list[str]:
     return ["", f"{word('meanwhile', lang)}{note}{colon(lang)}".rstrip(), "", *lines]
 
 
-def _remedy(remedy: report.Remedy, lang: Lang) -> list[str]:
-    lines = [f"- {escaped(remedy.text)}  "]
-    if remedy.gain_share is not None:
-        least, most = remedy.gain_share
-        lines.append(f"  {word('gain', lang)}{colon(lang)}{percent(least)} - {percent(most)}  ")
-    if remedy.verify is not None:
-        lines.append(f"  {word('verify', lang)}{colon(lang)}{escaped(remedy.verify)}")
-    if remedy.patch is not None:
-        before = [f"-{line}" for line in (remedy.patch.before or "").splitlines()]
-        after = [f"+{line}" for line in remedy.patch.after.splitlines()]
-        lines += ["", *(f"  {line}" for line in _fenced("\n".join([*before, *after]), "diff")), ""]
+def _remedies(finding: report.Finding, lang: Lang) -> list[str]:
+    if not finding.remedies:
+        return []
+    is_change = any(remedy.verify is not None for remedy in finding.remedies)
+    lines = _heading("remedies" if is_change else "looks", lang)
+    for remedy in finding.remedies:
+        gain = gain_of(remedy, finding.cost, lang)
+        lines += [f"- {escaped(remedy.text)}" + ("  " if gain else ""), *([f"  {gain}"] if gain else [])]
+        if remedy.patch is not None:
+            before = [f"-{line}" for line in (remedy.patch.before or "").splitlines()]
+            after = [f"+{line}" for line in remedy.patch.after.splitlines()]
+            lines += ["", *(f"  {line}" for line in _fenced("\n".join([*before, *after]), "diff")), ""]
+    for proof in dict.fromkeys(remedy.verify for remedy in finding.remedies if remedy.verify):
+        lines += ["", f"{word('verify', lang)}{colon(lang)}{escaped(proof)}"]
     return lines
 
 

@@ -5,7 +5,8 @@ Readable from 60 columns, without colour, and in ASCII where the terminal knows 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -15,23 +16,32 @@ from rich.text import Text as Styled
 
 from stepscope.model import report
 from stepscope.model.text import Lang, duration, number, percent
-from stepscope.views.detail import input_error, issue_detail, settling, withheld_why
+from stepscope.views.detail import input_error, issue_detail, withheld_why
 from stepscope.views.explain import render_explain, render_rules
 from stepscope.views.label import (
     MARK,
-    ORIGIN,
-    PART,
     brackets,
     colon,
-    cost_of,
     counted,
     health_code,
     joined,
-    undecided_lines,
+    part_of,
     withheld_name,
     word,
 )
 from stepscope.views.page import Page
+from stepscope.views.phrase import (
+    cost_of,
+    evidence_head,
+    gain_of,
+    layer_of,
+    needing,
+    ruled_out,
+    since,
+    slow_steps,
+    tells,
+    undecided_lines,
+)
 from stepscope.views.shape import bar, device_name, parts, per_step, readable, shown_rows
 
 __all__ = ["render_explain", "render_report", "render_rules"]
@@ -49,6 +59,7 @@ _COLOUR: Mapping[str, str] = {
 }
 _MOST_ROWS = 8
 _LEAST_SHARE = 0.001
+_NARROW = 72
 
 
 def render_report(report_: report.Report, console: Console, lang: Lang = "en") -> None:
@@ -59,9 +70,12 @@ def render_report(report_: report.Report, console: Console, lang: Lang = "en") -
     _rows(page, report_)
     by_id = {finding.id: finding for finding in report_.findings}
     for card in report_.cards:
-        _card(page, card, by_id)
+        _card(page, report_, card, by_id)
     _operators(page, report_.top_operators)
     _undecided(page, report_)
+    if out := ruled_out(report_):
+        page.gap()
+        page.line(f"{word('ruled_out', lang)}{colon(lang)}{', '.join(out)}", "dim")
     if report_.next is not None:
         page.gap()
         page.command(f"{word('next', lang)}{colon(lang)}", report_.next)
@@ -92,11 +106,10 @@ def _health(page: Page, report_: report.Report) -> None:
             indent=2,
         )
     for each in health.withheld:
-        settle = settling(each.would_settle or "", lang)
+        settle = each.would_settle or ""
         page.line(
             f"{word('withheld', lang)}{colon(lang)}{withheld_name(each, lang)}{colon(lang)}"
-            f"{withheld_why(each, health.issues, lang)}"
-            + brackets(f"{word('settles', lang)}{colon(lang)}{settle}" if settle else "", lang),
+            f"{withheld_why(each, health.issues, lang)}" + brackets(needing(settle, lang), lang),
             "yellow",
             indent=2,
         )
@@ -107,18 +120,20 @@ def _health(page: Page, report_: report.Report) -> None:
 def _rows(page: Page, report_: report.Report) -> None:
     rows = shown_rows(report_.accounting)
     for row in rows[:_MOST_ROWS]:
-        _row(page, row)
+        _row(page, row, report_.steps)
     if len(rows) > _MOST_ROWS:
         page.line(f"+ {len(rows) - _MOST_ROWS} {word('more_rows', page.lang)}", "dim", indent=2)
 
 
-def _row(page: Page, row: report.Accounting) -> None:
+def _row(page: Page, row: report.Accounting, steps: Sequence[report.Step]) -> None:
     lang = page.lang
     page.gap()
     each = duration(per_step(row, row.total_ns))
     told = [
         "" if row.rank is None else f"{word('rank', lang)} {row.rank}",
-        f"{word('device', lang)} {device_name(row.device)}",
+        word("host", lang)
+        if row.device.kind == "cpu"
+        else f"{word('device', lang)} {device_name(row.device)}",
         counted(row.num_steps, lang, "step", "steps", "步")
         if row.scope == "steps"
         else word("whole_trace", lang),
@@ -142,76 +157,62 @@ def _row(page: Page, row: report.Accounting) -> None:
             mark, colour = MARK[name]
             table.add_row(
                 Styled(mark, colour),
-                page.text(PART[name].in_(lang)),
+                page.text(part_of(row, name).in_(lang)),
                 page.text(percent(time / row.total_ns)),
                 page.text(duration(per_step(row, time))),
             )
     page.put(Padding(table, (0, 0, 0, 2), expand=False))
+    if slow := slow_steps(row, steps, lang):
+        page.line(slow, indent=2)
 
 
-def _card(page: Page, card: report.Card, by_id: Mapping[str, report.Finding]) -> None:
+def _card(page: Page, report_: report.Report, card: report.Card, by_id: Mapping[str, report.Finding]) -> None:
     lang = page.lang
     findings = [by_id[each] for each in card.findings if each in by_id]
     own = [finding for finding in findings if finding.rule == card.id]
     worst = own[0] if own else findings[0]
     page.gap()
     page.line(f"[{word(worst.severity, lang)}] {card.title}", _COLOUR[worst.severity])
-    page.line(joined(_facts(worst, card, lang), lang), indent=2)
+    page.line(joined((*_facts(worst, lang), since(card, report_, lang), worst.rule), lang), indent=2)
     if card.explanation is not None:
         page.line(card.explanation, "dim", indent=2)
-    _heading(page, "evidence")
+    page.line(evidence_head(worst, lang), "bold", indent=2)
     for finding in own:
         for evidence in finding.evidence:
             # Of the other ranks of one card only what decided: the rest is in the JSON report.
-            if finding is worst or evidence.threshold is not None:
-                has_place = finding is worst and not worst.culprits
-                _evidence(page, evidence, finding if len(own) > 1 else None, has_place=has_place)
+            if tells(evidence) and (finding is worst or evidence.threshold is not None):
+                who = finding.subject.ranks if len(own) > 1 else ()
+                _evidence(page, evidence, who, worst)
     _meanwhile(page, worst)
     for finding in findings:
         if finding.explained_by is not None:
             page.line(f"{word('consequence', lang)}{colon(lang)}{finding.title}", "dim", indent=4)
     _list(page, "checks", card.checks, numbered=True)
-    if worst.remedies:
-        _heading(page, "remedies")
-        for remedy in worst.remedies:
-            _remedy(page, remedy)
-    if card.ruled_out:
-        out = ", ".join(each.rule for each in card.ruled_out)
-        page.line(f"{word('ruled_out', lang)}{colon(lang)}{out}", "dim", indent=2)
-    _list(page, "unknown", card.unknown)
+    _remedies(page, worst)
+    if card.unknown:
+        unknown = ("；" if lang == "zh" else "; ").join(card.unknown)
+        page.line(f"{word('unknown', lang)}{colon(lang)}{unknown}", "dim", indent=2)
     for note in card.notes:
         page.line(note, "yellow", indent=2)
 
 
-def _facts(finding: report.Finding, card: report.Card, lang: Lang) -> list[str]:
+def _facts(finding: report.Finding, lang: Lang) -> list[str]:
     told = []
     if finding.cost is not None:
         told.append(cost_of(finding.cost, lang))
         if finding.cost.overlaps_with:
             told.append(f"{word('overlaps', lang)} {', '.join(finding.cost.overlaps_with)}")
     told.append(f"{word('confidence', lang)} {word(finding.confidence, lang)}")
-    if card.onset_step is not None:
-        tail = "" if lang == "en" else " 步"
-        told.append(f"{word('since', lang)} {card.onset_step}{tail}")
-    told.append(finding.rule)
     return told
 
 
-def _evidence(
-    page: Page, evidence: report.Evidence, whose: report.Finding | None, *, has_place: bool
-) -> None:
+def _evidence(page: Page, evidence: report.Evidence, ranks: Sequence[int], worst: report.Finding) -> None:
     lang = page.lang
     told = f"{evidence.feature} {number(evidence.value, evidence.unit)}"
     if evidence.op is not None and evidence.threshold is not None:
         told += f" ({evidence.op} {number(evidence.threshold, evidence.unit)})"
-    told = joined((told, ORIGIN[evidence.from_].in_(lang)), lang)
-    if whose is not None and whose.subject.ranks:
-        told = f"{word('rank', lang)} {whose.subject.ranks[0]}{colon(lang)}{told}"
-    page.line(told, indent=4)
-    where = evidence.where
-    if has_place and where is not None and where.name is not None:
-        label = word("largest", lang)
-        page.line(f"{label} {_placed(page, where.name, where.span, 7 + len(label))}", "dim", indent=6)
+    who = f"{word('rank', lang)} {ranks[0]}{colon(lang)}" if ranks else ""
+    page.line(who + joined((told, layer_of(evidence, worst, lang)), lang), indent=4)
 
 
 def _placed(page: Page, name: str, span: int | None, taken: int) -> str:
@@ -225,7 +226,7 @@ def _meanwhile(page: Page, finding: report.Finding) -> None:
         return
     lang, cost = page.lang, finding.cost
     steps = cost.num_steps if cost is not None and cost.num_steps is not None else 1
-    note = f" ({word('nested', lang)})" if len(finding.culprits) > 1 else ""
+    note = brackets(word("nested", lang), lang) if len(finding.culprits) > 1 else ""
     page.line(f"{word('meanwhile', lang)}{note}", "bold", indent=2)
     times = [duration(each.time_ns / steps) for each in finding.culprits]
     wide = max(len(time) for time in times)
@@ -235,18 +236,23 @@ def _meanwhile(page: Page, finding: report.Finding) -> None:
         page.line(f"{time:>{wide}}  {who}", indent=4)
 
 
-def _remedy(page: Page, remedy: report.Remedy) -> None:
+def _remedies(page: Page, finding: report.Finding) -> None:
+    if not finding.remedies:
+        return
     lang = page.lang
-    page.line(f"- {remedy.text}", indent=4)
-    if remedy.gain_share is not None:
-        least, most = remedy.gain_share
-        page.line(f"{word('gain', lang)}{colon(lang)}{percent(least)} - {percent(most)}", "dim", indent=6)
-    if remedy.patch is not None:
-        for mark, code, colour in (("-", remedy.patch.before, "red"), ("+", remedy.patch.after, "green")):
-            for line in (code or "").splitlines():
-                page.verbatim(f"{mark} {line}", colour, indent=6)
-    if remedy.verify is not None:
-        page.line(f"{word('verify', lang)}{colon(lang)}{remedy.verify}", "dim", indent=6)
+    is_change = any(remedy.verify is not None for remedy in finding.remedies)
+    _heading(page, "remedies" if is_change else "looks")
+    for place, remedy in enumerate(finding.remedies):
+        page.line(f"- {remedy.text}", indent=4)
+        if gain := gain_of(remedy, finding.cost, lang):
+            page.line(gain, "dim", indent=6)
+        if remedy.patch is not None:
+            for mark, code, colour in (("-", remedy.patch.before, "red"), ("+", remedy.patch.after, "green")):
+                for line in (code or "").splitlines():
+                    page.verbatim(f"{mark} {line}", colour, indent=6)
+        # One proof for several changes is told once, below the last of them.
+        if remedy.verify and all(remedy.verify != later.verify for later in finding.remedies[place + 1 :]):
+            page.line(f"{word('verify', lang)}{colon(lang)}{remedy.verify}", "dim", indent=4)
 
 
 def _operators(page: Page, operators: tuple[report.Operator, ...]) -> None:
@@ -255,19 +261,23 @@ def _operators(page: Page, operators: tuple[report.Operator, ...]) -> None:
     lang = page.lang
     page.gap()
     page.line(word("top_operators", lang), "bold")
+    columns = {
+        "class": [operator.class_ or "" for operator in operators],
+        "count": [f"{operator.count:,}" for operator in operators],
+        "device_time": [duration(operator.device_ns) for operator in operators],
+        "share": ["" if operator.share is None else percent(operator.share) for operator in operators],
+    }
+    if page.width < _NARROW:
+        del columns["class"]
+    taken = sum(2 + max(map(cell_len, (word(key, lang), *cells))) for key, cells in columns.items())
+    names = [readable(operator.name, max(16, page.width - 2 - taken)) for operator in operators]
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     table.add_column(page.text(word("operator", lang)), overflow="fold")
-    table.add_column(page.text(word("class", lang)), overflow="fold")
-    for key in ("count", "device_time", "share"):
-        table.add_column(page.text(word(key, lang)), justify="right", no_wrap=True)
-    for operator in operators:
-        table.add_row(
-            page.text(readable(operator.name, max(20, page.width - 44))),
-            page.text(operator.class_ or ""),
-            page.text(f"{operator.count:,}"),
-            page.text(duration(operator.device_ns)),
-            page.text("" if operator.share is None else percent(operator.share)),
-        )
+    for key in columns:
+        justify: Literal["left", "right"] = "left" if key == "class" else "right"
+        table.add_column(page.text(word(key, lang)), justify=justify, no_wrap=True)
+    for line in zip(names, *columns.values(), strict=True):
+        table.add_row(*map(page.text, line))
     page.put(Padding(table, (0, 0, 0, 2), expand=False))
 
 

@@ -33,9 +33,10 @@ RULE = Rule(
     cost=idle_preprocess_share,
     checks=(
         Text(
-            en="Look at what runs between the start of a step and its first launch: the evidence names the "
-            "largest piece.",
-            zh="查看每一步开始到第一次下发之间运行了什么：证据中给出了最长的一段。",
+            en="Look at what runs between the start of a step and its first launch: the report names it "
+            "where Python functions were recorded (with_stack=True).",
+            zh="查看每一步开始到第一次下发之间运行了什么：若录制了 Python 函数（with_stack=True），"
+            "报告会列出它们。",
         ),
         Text(
             en="Does it grow with sequence length? Masks and padding built on the host grow with its square.",

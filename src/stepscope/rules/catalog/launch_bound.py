@@ -5,6 +5,8 @@ Short kernels alone are no sign of it; that the next launch came after the devic
 """
 
 from stepscope.analyse.features import (
+    backward_share,
+    compiled_launch_share,
     host_launch_share,
     idle_compile_share,
     idle_launch_share,
@@ -20,6 +22,12 @@ from stepscope.rules.rule import Layer, Patch, Remedy, Rule, Subject
 COMPILE = Patch(
     kind="code",
     before="model = Model()",
+    after='model = torch.compile(Model(), mode="reduce-overhead")',
+)
+
+GRAPHS = Patch(
+    kind="code",
+    before="model = torch.compile(Model())",
     after='model = torch.compile(Model(), mode="reduce-overhead")',
 )
 
@@ -70,16 +78,37 @@ RULE = Rule(
                 en="Compile the model with CUDA graphs, so that one launch issues many kernels.",
                 zh="编译模型并启用 CUDA graph，使一次下发包含多个 kernel。",
             ),
+            unless=(compiled_launch_share >= 0.10,),
             clears=idle_launch_share <= 0.05,
             patch=COMPILE,
         ),
         Remedy(
             Text(
-                en="Use a fused optimizer, and more work per launch: a larger batch where memory allows.",
-                zh="使用融合优化器，并增加每次下发的工作量：显存允许时增大批次。",
+                en="The model is compiled already: let it replay CUDA graphs, so that one launch issues many "
+                "kernels.",
+                zh="模型已经编译：再启用 CUDA graph 重放，使一次下发包含多个 kernel。",
+            ),
+            only_if=(compiled_launch_share >= 0.10,),
+            clears=idle_launch_share <= 0.05,
+            patch=GRAPHS,
+        ),
+        Remedy(
+            Text(
+                en="Give each launch more work: a larger batch where memory allows.",
+                zh="增加每次下发的工作量：显存允许时增大批次。",
             ),
             clears=idle_launch_share <= 0.05,
+            is_partial=True,
+        ),
+        Remedy(
+            Text(
+                en="Use a fused optimizer: it updates all parameters in a few launches.",
+                zh="使用融合优化器：只需几次下发即可更新全部参数。",
+            ),
+            only_if=(backward_share > 0.0,),
+            clears=idle_launch_share <= 0.05,
             patch=FUSED,
+            is_partial=True,
         ),
     ),
     references={
@@ -92,6 +121,14 @@ RULE = Rule(
             zh="编译占到一步的 5 %：窗口处于预热而非稳定状态",
         ),
         sm_active_mean: LOW_SM_ACTIVE,
+        compiled_launch_share: Text(
+            en="a tenth of the launches in compiled regions: the model, or a part of it, is compiled",
+            zh="十分之一的下发位于编译区域内：模型或其一部分已经编译",
+        ),
+        backward_share: Text(
+            en="any op of a backward pass: the run trains and has an optimizer",
+            zh="只要有反向传播的算子，就是训练，因而有优化器",
+        ),
     },
     needs=FEW_STEPS,
 )

@@ -1,0 +1,119 @@
+"""Phrases about a report that every renderer for people needs, in both languages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from stepscope.model import report
+from stepscope.model.text import Lang, duration, percent
+from stepscope.views.detail import settling
+from stepscope.views.label import ORIGIN, brackets, colon, joined, word
+
+_MOST_SLOW = 4
+
+
+def cost_of(cost: report.Cost, lang: Lang) -> str:
+    """What a finding costs: its share of the time, and its time, a step where there are steps."""
+    each = duration(cost.time_ns / (cost.num_steps or 1))
+    if lang == "zh":
+        time = f"每步 {each}" if cost.num_steps else each
+        return f"{word('costs', lang)} {percent(cost.share)}（{time}）"
+    time = f"{each} a step" if cost.num_steps else each
+    return f"{word('costs', lang)} {percent(cost.share)} ({time})"
+
+
+def gain_of(remedy: report.Remedy, cost: report.Cost | None, lang: Lang) -> str:
+    """What a remedy can give, as a range; empty where it promises nothing."""
+    if remedy.gain_share is None:
+        return ""
+    least, most = (percent(share) for share in remedy.gain_share)
+    is_step = cost is not None and cost.num_steps is not None
+    if lang == "zh":
+        return f"{word('gain', lang)}{'每步' if is_step else '全程'}的 {least} 至 {most}"
+    return f"{word('gain', lang)}: {least} to {most} of the {'step' if is_step else 'trace'}"
+
+
+def evidence_head(finding: report.Finding, lang: Lang) -> str:
+    """The heading of the evidence; one layer that all of it is from is named here and not below."""
+    layer = _only_layer(finding)
+    layers = ORIGIN[layer].in_(lang) if layer else ""
+    return word("evidence", lang) + brackets(joined((layers, word("thresholds", lang)), lang), lang)
+
+
+def layer_of(evidence: report.Evidence, finding: report.Finding, lang: Lang) -> str:
+    """The layer a number comes from, unless the heading says so for all of them."""
+    return "" if _only_layer(finding) else ORIGIN[evidence.from_].in_(lang)
+
+
+def _only_layer(finding: report.Finding) -> report.Origin | None:
+    layers = {evidence.from_ for evidence in finding.evidence}
+    return next(iter(layers)) if len(layers) == 1 else None
+
+
+def tells(evidence: report.Evidence) -> bool:
+    """Whether a number is worth its line: what decided, and of the rest what is not nothing."""
+    return evidence.threshold is not None or evidence.unit != "ratio" or evidence.value >= 0.0005
+
+
+def since(card: report.Card, report_: report.Report, lang: Lang) -> str:
+    """Since which step, where that is not the first."""
+    first = report_.window.steps[0] if report_.window is not None and report_.window.steps else None
+    if card.onset_step is None or card.onset_step == first:
+        return ""
+    return f"{word('since', lang)} {card.onset_step}" + (" 步" if lang == "zh" else "")
+
+
+def ruled_out(report_: report.Report) -> list[str]:
+    """Rules that every card rules out, in the order of the first."""
+    lists = [{out.rule: None for out in card.ruled_out} for card in report_.cards]
+    return [rule for rule in lists[0] if all(rule in each for each in lists)] if lists else []
+
+
+def slow_steps(row: report.Accounting, steps: Iterable[report.Step], lang: Lang) -> str:
+    """The slow steps of a row with their times, empty where there are none."""
+    variation = row.variation
+    if variation is None or not variation.slow_steps or variation.median_ns is None:
+        return ""
+    took = {step.step: step.dur_ns for step in steps if step.rank == row.rank}
+    told = [(number, took[number]) for number in variation.slow_steps if number in took]
+    shown = sorted(told, key=lambda each: -each[1])[:_MOST_SLOW]
+    more = len(told) - len(shown)
+    median = duration(variation.median_ns)
+    if lang == "zh":
+        each = "、".join(f"第 {number} 步 {duration(time)}" for number, time in shown)
+        period = f"，每 {variation.period_steps} 步一次" if variation.period_steps else ""
+        return f"慢步：{each}{f' 等 {len(told)} 步' if more else ''}（中位数 {median}{period}）"
+    each = ", ".join(f"{number} ({duration(time)})" for number, time in shown)
+    period = f", every {variation.period_steps} steps" if variation.period_steps else ""
+    return f"slow steps: {each}{f' and {more} more' if more else ''}; median {median}{period}"
+
+
+def needing(would_settle: str, lang: Lang) -> str:
+    """What is needed to settle a question; nothing for nothing."""
+    if not would_settle:
+        return ""
+    told = settling(would_settle, lang)
+    # Chinese writes no space, but before Latin letters.
+    space = " " if lang == "en" or told[0].isascii() else ""
+    return word("wants", lang) + space + told
+
+
+def undecided_lines(
+    undecided: Iterable[report.Undecided],
+    lang: Lang,
+    name: Callable[[str], str] = str,
+    text: Callable[[str], str] = str,
+) -> list[str]:
+    """What stays open and what would settle it; causes open for one reason share a line.
+
+    `name` and `text` make the names of rules and the sentences fit the page.
+    """
+    groups: dict[tuple[str, str], dict[str, None]] = {}
+    for each in undecided:
+        needs = needing(each.would_settle or "", lang)
+        groups.setdefault((each.why or "", needs), {})[each.rule] = None
+    stop = "；" if lang == "zh" else "; "
+    return [
+        ", ".join(map(name, rules)) + colon(lang) + text(stop.join(piece for piece in pieces if piece))
+        for pieces, rules in groups.items()
+    ]
