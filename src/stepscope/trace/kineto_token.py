@@ -160,20 +160,16 @@ def nanoseconds(text: bytes) -> int | None:
     whole, fraction = match[2], match[3] or b""
     if not whole and not fraction:
         return None
-    digits = whole.lstrip(b"0")
-    if len(digits) > 17:
-        return None
-    number = int(digits or b"0")
-    if number // 10 > _MAX_WHOLE_US:
-        return None
+    magnitude: int | None
     if match[5] is not None:
         magnitude = _scaled(whole, fraction, match[4] == b"-", match[5])
         if magnitude is None:
             return None
-    elif number > _MAX_WHOLE_US:
-        return None
     else:
-        magnitude = number * 1000 + fraction_ns(fraction)
+        digits = whole.lstrip(b"0")
+        if len(digits) > 16 or int(digits or b"0") > _MAX_WHOLE_US:
+            return None
+        magnitude = int(digits or b"0") * 1000 + fraction_ns(fraction)
         if magnitude > MAX_NS:
             return None
     return -magnitude if match[1] == b"-" else magnitude

@@ -29,6 +29,7 @@ Progress = Callable[[int, int], None]
 _EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
 _KEY_AT_END = 64
 """Bytes kept back while the events are looked for: the key may be cut."""
+_QUOTE = re.compile(r'(?<!\\)"')
 _BASE = re.compile(rb'"baseTimeNanoseconds"\s*:\s*"?(\d{1,19})')
 _DISTRIBUTED = re.compile(rb'"distributedInfo"\s*:\s*(\{[^{}]*\})')
 _DECODER = json.JSONDecoder(strict=False)
@@ -301,7 +302,7 @@ def _metadata(head: bytes, tail: bytes, *, is_whole: bool) -> tuple[dict[str, An
     losses: list[Loss] = []
     before = _EVENTS.sub(b"", head.removeprefix(BOM).strip()).strip().lstrip(b"{[")
     metadata, num_before, _ = _members(before)
-    behind, num_behind, rest = _members(tail) if is_whole else ({}, 0, b"")
+    behind, num_behind, rest = _members(tail, may_be_cut=True) if is_whole else ({}, 0, b"")
     metadata.update(behind)
     if num_before + num_behind:
         count = num_before + num_behind
@@ -316,9 +317,9 @@ def _metadata(head: bytes, tail: bytes, *, is_whole: bool) -> tuple[dict[str, An
     return metadata, losses
 
 
-def _members(part: bytes) -> tuple[dict[str, Any], int, bytes]:
+def _members(part: bytes, *, may_be_cut: bool = False) -> tuple[dict[str, Any], int, bytes]:
     """Members of an object without its opening brace: those that parse, how many do not, and the text
-    behind them."""
+    behind them. A last one that the end of the text cuts is no damage of its own (`may_be_cut`)."""
     text = part.decode("utf-8", "replace")
     found: dict[str, Any] = {}
     at, num_bad = 0, 0
@@ -333,7 +334,10 @@ def _members(part: bytes) -> tuple[dict[str, Any], int, bytes]:
             num_bad += 1
             following = _MEMBER.search(text, at + 1)
             if following is None:
-                return {**_rescued(part), **found}, num_bad, b"}" if text.rstrip().endswith("}") else b""
+                # A brace inside a string that was never closed is none.
+                is_whole = text.rstrip().endswith("}") and len(_QUOTE.findall(text, at)) % 2 == 0
+                num_bad -= may_be_cut and not is_whole
+                return {**_rescued(part), **found}, num_bad, b"}" if is_whole else b""
             at = following.start(1)
             continue
         if isinstance(key, str):

@@ -407,7 +407,7 @@ struct Parser {
     uint64_t whole = 0;
     int digits = 0;
     while (p < end && *p >= '0' && *p <= '9') {
-      if (whole > 9223372036854774ull) return false;
+      if (whole > 9223372036854774ull) return exponent(v, out);  // which is false where there is none
       whole = whole * 10 + uint64_t(*p++ - '0');
       digits++;
     }
@@ -521,6 +521,7 @@ struct Parser {
     }
     double factor = 1;
     int by = exp10 - scale;
+    if (mantissa == 0) by = 0;  // 0 times infinity is no number
     for (int i = by < 0 ? -by : by; i > 0; i--) factor *= 10;
     mantissa = by < 0 ? mantissa / factor : mantissa * factor;
     *out = minus ? -mantissa : mantissa;
@@ -772,10 +773,13 @@ struct Parser {
       }
     }
     bool was_repaired = repaired;
+    repaired = false;
     Result r = parse_glue(p, end, is_start, in_args, fresh, next);
+    bool is_plain = !repaired;
+    repaired |= was_repaired;
     if (r != kOk) return -1 - int(r);
     size_t n = size_t(*next - p);
-    if (n > Glue::kSize || repaired != was_repaired || fresh->is_unique || num_glues == kMaxGlues || end - p < Glue::kSize) return kMaxGlues;
+    if (n > Glue::kSize || !is_plain || fresh->is_unique || num_glues == kMaxGlues || end - p < Glue::kSize) return kMaxGlues;
     int16_t at = int16_t(num_glues++);
     Glue& g = glues[at];
     g = *fresh;
@@ -1104,7 +1108,8 @@ struct Parser {
         p = next;
         continue;
       }
-      if (r == kNeedMore && !final && !force) break;
+      // Only what fills the chunk from its start is too large; another event at its end is just cut.
+      if (r == kNeedMore && !final && !(force && p == text)) break;
       if (r == kNeedMore && final && !looks_broken(p, end)) break;
       if (has_member(skip_space(p + 1, end), end, kTop)) {
         mixed_at = consumed_at(p);
