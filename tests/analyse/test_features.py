@@ -144,3 +144,14 @@ def test_a_backward_pass_and_compiled_regions_are_told_by_their_names() -> None:
     assert bare.get(f.compiled_launch_share) is None
     infers = facts(row(), operators=(operator("aten::mm", MS),), culprits={"launch": ()})
     assert infers.get(f.backward_share) == 0.0
+
+
+def test_calls_alone_do_not_tell_what_the_host_did() -> None:
+    calls_only = report.HealthIssue(code="no_host_rows", count=1, effect="none", detail="")
+    shares = report.HostShares(loader_share=0.0, launch_share=0.1)
+    known = facts(row(launch=20 * MS, unknown=10 * MS, host=shares), issues=(calls_only,))
+    for feature in (f.idle_input_share, f.idle_preprocess_share, f.idle_compile_share, f.host_loader_share):
+        assert known.get(feature) is None
+    assert known.get(f.idle_launch_share) == 0.2
+    assert known.get(f.host_launch_share) == 0.1
+    assert known.get(f.idle_share) == 0.3

@@ -395,3 +395,17 @@ def test_more_steps_are_no_next_command_where_nothing_was_found() -> None:
     answer = told(rank(row(python=12 * MS)))
     assert [u.rule for u in answer.undecided] == ["periodic-stall"]
     assert answer.next == "stepscope rules"
+
+
+def test_a_loader_that_could_not_be_seen_is_not_ruled_out() -> None:
+    calls_only = report.HealthIssue(code="no_host_rows", count=1, effect="none", detail="")
+    answer = told(rank(row(launch=20 * MS, unknown=10 * MS), issues=(calls_only,)))
+    assert [f.rule for f in answer.findings] == ["launch-bound"]
+    out = {each.rule for each in answer.findings[0].ruled_out}
+    assert not {"input-starvation", "host-preprocessing"} & out
+    assert any(
+        line.startswith(
+            "host-preprocessing, input-starvation: the host's own work was not recorded; needs both"
+        )
+        for line in undecided_lines(answer.undecided, "en")
+    )

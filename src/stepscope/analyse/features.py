@@ -261,7 +261,8 @@ def facts(observed: Observed, features: Iterable[Feature]) -> Facts:
     values: dict[Feature, float] = {}
     where: dict[Feature, report.Where] = {}
     for feature in features:
-        value = None if _is_touched(observed, feature, "withheld") else feature.value(observed)
+        is_unknown = _is_touched(observed, feature, "withheld") or _is_unseen(observed, feature)
+        value = None if is_unknown else feature.value(observed)
         # A NaN is a fault of the feature, but it must never decide: every comparison with it is false.
         if value is None or not math.isfinite(value):
             continue
@@ -297,7 +298,7 @@ def culprit(observed: Observed, feature: Feature) -> report.Where | None:
     )
 
 
-Absence = Literal["no_device", "withheld", "unmeasured", "no_steps", "few_steps"]
+Absence = Literal["no_device", "withheld", "no_host_rows", "unmeasured", "no_steps", "few_steps"]
 """Why a feature has no value; what lacks most of the data comes first."""
 
 
@@ -308,9 +309,35 @@ def absence(observed: Observed, feature: Feature) -> Absence:
         return "no_device"
     if _is_touched(observed, feature, "withheld"):
         return "withheld"
+    if _is_unseen(observed, feature):
+        return "no_host_rows"
     if feature is periodic_stall_share:
         return "no_steps" if row.scope == "trace" else "few_steps"
     return "unmeasured"
+
+
+_BY_ROWS = frozenset(
+    f"idle.{cause}"
+    for cause in (
+        "input",
+        "preprocess",
+        "gc",
+        "compile",
+        "checkpoint",
+        "eval",
+        "logging",
+        "profiler",
+        "python",
+    )
+)
+"""Idle causes that only ops, annotations and Python functions tell; the others come from calls."""
+
+
+def _is_unseen(observed: Observed, feature: Feature) -> bool:
+    """Whether the feature speaks of host work in a trace that recorded calls only: then 0 is not measured."""
+    if not any(issue.code == "no_host_rows" for issue in observed.rank.issues):
+        return False
+    return feature is host_loader_share or bool(_BY_ROWS.intersection(feature.of))
 
 
 def _is_touched(observed: Observed, feature: Feature, effect: report.Effect) -> bool:

@@ -79,6 +79,7 @@ DEGRADED = Text(
 
 NO_DEVICE = Text(en="no device work in this trace", zh="此 trace 中没有设备活动")
 WITHHELD = Text(en="the causes of idle time are withheld", zh="空闲原因不予给出")
+NO_HOST_ROWS = Text(en="the host's own work was not recorded", zh="没有录到主机自身的工作")
 UNMARKED = Text(en="no steps are marked", zh="没有步标记")
 
 
@@ -89,6 +90,8 @@ def absent(why: Absence, num_steps: int) -> Text | None:
             return NO_DEVICE
         case "withheld":
             return WITHHELD
+        case "no_host_rows":
+            return NO_HOST_ROWS
         case "no_steps":
             return UNMARKED
         case "few_steps":

@@ -1,0 +1,381 @@
+"""The report's contract, written by hand from its specification and not from the structs that write it.
+
+`broken(report)` lists every way in which a report in JSON departs from `stepscope.report/1`: names, types,
+units, absent against null, and the identities that must hold between numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+# An example of every part. A string with bars is one of those words; 0 is an integer, 0.0 a number; [0, 0] is
+# a pair, [x] any number of x. A key that ends in ! must be there; all others are absent where not known.
+OPERATOR = {
+    "name!": "…",
+    "count!": 0,
+    "device_ns!": 0,
+    "rank": 0,
+    "class": "…",
+    "share": 0.0,
+    "tensor_core": True,
+    "flops": 0,
+    "achieved_flops_per_second": 0.0,
+    "peak_share": 0.0,
+    "bound": "compute|memory|unknown",
+}
+DEVICE = {"index": 0, "uuid": "…", "kind": "…", "name": "…"}
+CAUSES = (
+    "queued input preprocess host_sync copy_wait allocator gc compile checkpoint eval logging launch peer "
+    "profiler python unknown"
+).split()
+RULED_OUT = {"rule!": "…", "because!": "…"}
+SHAPE: dict[str, Any] = {
+    "schema!": "stepscope.report/1|stepscope.report/1",
+    "tool!": {"name!": "…", "version!": "…", "native_loader": True},
+    "verdict!": {
+        "class!": "waiting-for-data|waiting-for-communication|computing-slowly|other-stall|healthy|undecided",
+        "text!": "…",
+    },
+    "inputs!": [
+        {
+            "kind!": "trace|telemetry|log|steps|snapshot",
+            "name!": "…",
+            "format": "…",
+            "bytes": 0,
+            "sha256": "…",
+            "rank": 0,
+            "world_size": 0,
+            "events": 0,
+            "start_ns": 0,
+            "end_ns": 0,
+            "redacted": 0,
+            "error": "…",
+        }
+    ],
+    "health!": {
+        "verdict!": "ok|degraded|unusable",
+        "issues!": [
+            {
+                "code!": "…",
+                "count!": 0,
+                "effect!": "none|degraded|withheld",
+                "detail!": "…",
+                "rank": 0,
+                "affects": ["…"],
+            }
+        ],
+        "withheld!": [{"what!": "…", "why!": "…", "would_settle": "…"}],
+    },
+    "clocks": {
+        "reference_rank": 0,
+        "ranks!": [
+            {
+                "rank!": 0,
+                "method!": "collectives|given|none",
+                "component": 0,
+                "offset_ns": 0,
+                "drift_ppm": 0.0,
+                "drift_error_ppm": 0.0,
+                "residual_ns": 0,
+            }
+        ],
+        "telemetry!": [
+            {
+                "source!": "…",
+                "status!": "found|ambiguous|declared|unknown",
+                "window_ns": 0,
+                "lag_ns": 0,
+                "lag_range_ns": [0, 0],
+            }
+        ],
+    },
+    "window": {
+        "start_ns": 0,
+        "end_ns": 0,
+        "steps": [0, 0],
+        "representative": {"status!": "yes|no|unknown", "why!": "…"},
+    },
+    "steps!": [
+        {
+            "step!": 0,
+            "start_ns!": 0,
+            "end_ns!": 0,
+            "dur_ns!": 0,
+            "use!": "counted|partial|warm_up|no_device_data|marked",
+            "rank": 0,
+            "why": "…",
+        }
+    ],
+    "accounting!": [
+        {
+            "rank": 0,
+            "device!": DEVICE,
+            "scope!": "steps|trace",
+            "window!": "host|device",
+            "num_steps!": 0,
+            "total_ns!": 0,
+            "compute_ns!": 0,
+            "communication_exposed_ns!": 0,
+            "copy_exposed_ns!": 0,
+            "idle_ns!": 0,
+            "idle!": {f"{cause}_ns!": 0 for cause in CAUSES},
+            "communication": {
+                "total_ns!": 0,
+                "hidden_ns!": 0,
+                "transfer_ns": 0,
+                "wait_ns": 0,
+                "wait_exposed_ns": 0,
+            },
+            "host": {"loader_share": 0.0, "sync_share": 0.0, "copy_call_share": 0.0, "launch_share": 0.0},
+            "variation": {
+                "first_ns": 0,
+                "median_ns": 0,
+                "p95_ns": 0,
+                "slow_steps!": [0],
+                "period_steps": 0,
+            },
+            "status!": "ok|degraded|withheld",
+        }
+    ],
+    "operators!": [OPERATOR],
+    "top_operators!": [OPERATOR],
+    "kernels!": [
+        {
+            "name!": "…",
+            "count!": 0,
+            "device_ns!": 0,
+            "rank": 0,
+            "class": "…",
+            "share": 0.0,
+            "mean_ns": 0,
+            "p99_ns": 0,
+        }
+    ],
+    "collectives!": [
+        {
+            "kind!": "…",
+            "count!": 0,
+            "group": "…",
+            "bytes": 0,
+            "transfer_ns": 0,
+            "wait_ns": 0,
+            "last_rank": 0,
+            "bus_bytes_per_second": 0.0,
+            "link_share": 0.0,
+        }
+    ],
+    "stragglers!": [
+        {
+            "rank!": 0,
+            "lateness_ns!": 0,
+            "cost_ns!": 0,
+            "share": 0.0,
+            "persistence!": "persistent|moving|stage|unknown",
+            "reason!": "|".join([*CAUSES, "slower_kernels", "more_work"]),
+        }
+    ],
+    "signals!": [
+        {
+            "device!": DEVICE,
+            "signal!": "…",
+            "unit!": "…",
+            "mean": 0.0,
+            "min": 0.0,
+            "max": 0.0,
+            "samples": 0,
+            "coverage": 0.0,
+            "by_step": [{"step!": 0, "value!": 0.0, "samples!": 0}],
+        }
+    ],
+    "events!": [
+        {
+            "at_ns!": 0,
+            "kind!": "xid|oom|error|checkpoint|start|exit|capture|change",
+            "severity!": "info|warning|critical",
+            "text!": "…",
+            "code": 0,
+            "device": DEVICE,
+            "rank": 0,
+        }
+    ],
+    "findings!": [
+        {
+            "id!": "…",
+            "rule!": "…",
+            "cause!": "…",
+            "layer!": "hardware|framework|model|business|scheduling|host",
+            "severity!": "info|warning|critical",
+            "confidence!": "low|medium|high",
+            "title!": "…",
+            "onset_ns": 0,
+            "onset_step": 0,
+            "subject!": {"job": "…", "ranks!": [0], "devices!": ["…"], "steps": [0, 0]},
+            "cost": {"time_ns!": 0, "share!": 0.0, "of!": "…", "overlaps_with": ["…"], "num_steps": 0},
+            "culprits": [
+                {"name!": "…", "time_ns!": 0, "share!": 0.0, "start_ns!": 0, "end_ns!": 0, "span": 0}
+            ],
+            "evidence!": [
+                {
+                    "from!": "trace|telemetry|host|job|log",
+                    "feature!": "…",
+                    "value!": 0.0,
+                    "unit!": "…",
+                    "op": ">=|<=|>|<",
+                    "threshold": 0.0,
+                    "reference": "…",
+                    "as_written": True,
+                    "overridden": True,
+                    "where": {"rank": 0, "start_ns": 0, "end_ns": 0, "span": 0, "name": "…"},
+                }
+            ],
+            "unknown!": ["…"],
+            "ruled_out!": [RULED_OUT],
+            "remedies!": [
+                {
+                    "text!": "…",
+                    "patch": {"kind!": "env|code|config|command", "before": "…", "after!": "…"},
+                    "gain_share": [0.0, 0.0],
+                    "verify": "…",
+                }
+            ],
+            "explained_by": "…",
+        }
+    ],
+    "cards!": [
+        {
+            "id!": "…",
+            "title!": "…",
+            "explanation": "…",
+            "findings!": ["…"],
+            "onset_ns": 0,
+            "onset_step": 0,
+            "checks!": ["…"],
+            "top_operators!": [OPERATOR],
+            "ruled_out!": [RULED_OUT],
+            "unknown!": ["…"],
+            "notes": ["…"],
+        }
+    ],
+    "undecided!": [{"rule!": "…", "why": "…", "missing!": ["…"], "would_settle": "…", "command": "…"}],
+    "next": "…",
+}
+SECONDS_2100 = 4_102_444_800
+_MAY_EXCEED_ONE = ("peak_share", "link_share")
+
+
+def broken(written: Any) -> list[str]:
+    """Every departure from the contract, with its place; empty where the report holds it."""
+    return [*_shape(written, SHAPE, "report"), *(_relations(written) if isinstance(written, dict) else [])]
+
+
+def _shape(value: Any, example: Any, at: str) -> Iterator[str]:
+    if isinstance(example, dict):
+        if not isinstance(value, dict):
+            yield f"{at}: an object is wanted"
+            return
+        known = {key.removesuffix("!"): (key, each) for key, each in example.items()}
+        yield from (f"{at}.{key}: is in no specification" for key in value if key not in known)
+        for name, (key, each) in known.items():
+            if name in value:
+                yield from _shape(value[name], each, f"{at}.{name}")
+            elif key.endswith("!"):
+                yield f"{at}.{name}: is absent"
+    elif isinstance(example, list):
+        if not isinstance(value, list) or (len(example) == 2 and len(value) != 2):
+            yield f"{at}: {'a pair' if len(example) == 2 else 'a list'} is wanted"
+            return
+        for place, each in enumerate(value):
+            yield from _shape(each, example[0], f"{at}[{place}]")
+    else:
+        yield from _leaf(value, example, at)
+
+
+def _leaf(value: Any, example: Any, at: str) -> Iterator[str]:
+    if isinstance(example, bool):
+        if not isinstance(value, bool):
+            yield f"{at}: true or false is wanted, not {value!r}"
+    elif isinstance(example, str):
+        if not isinstance(value, str):
+            yield f"{at}: a string is wanted, not {value!r}"
+        elif "|" in example and value not in example.split("|"):
+            yield f"{at}: {value!r} is none of {example}"
+    elif isinstance(value, bool) or not isinstance(value, int if isinstance(example, int) else int | float):
+        yield f"{at}: {'an integer' if isinstance(example, int) else 'a number'} is wanted, not {value!r}"
+    elif not math.isfinite(value):
+        yield f"{at}: {value!r} is not finite"
+    else:
+        yield from _unit(value, at)
+
+
+def _unit(value: float, at: str) -> Iterator[str]:
+    """What a name promises of its number."""
+    name = at.rpartition(".")[2].partition("[")[0]
+    if name.endswith(("_share", "share")) or name in ("coverage", "gain_share"):
+        if value < 0 or (value > 1 and name not in _MAY_EXCEED_ONE):
+            yield f"{at}: {value} is no share from 0 to 1"
+    elif name.endswith("_ns") or name in ("count", "events", "bytes", "redacted", "num_steps", "span"):
+        if value < 0 and name not in ("offset_ns", "lag_ns", "lag_range_ns"):
+            yield f"{at}: {value} is negative"
+        if value > SECONDS_2100 * 10**9:
+            yield f"{at}: {value} is no time in nanoseconds"
+
+
+def _relations(r: dict[str, Any]) -> Iterator[str]:
+    for place, row in enumerate(r.get("accounting", [])):
+        yield from _row(row, f"report.accounting[{place}]")
+    for place, step in enumerate(r.get("steps", [])):
+        if step["end_ns"] - step["start_ns"] != step["dur_ns"]:
+            yield f"report.steps[{place}]: dur_ns is not end_ns - start_ns"
+    ids = [finding["id"] for finding in r["findings"]]
+    if len(set(ids)) != len(ids):
+        yield "report.findings: an id is not unique"
+    for finding in r["findings"]:
+        yield from _finding(finding, ids)
+    on_cards = [each for card in r["cards"] for each in card["findings"]]
+    if sorted(on_cards) != sorted(ids):
+        yield "report.cards: not every finding lies on one card"
+    costs = [f["cost"]["share"] if "cost" in f else 0.0 for f in r["findings"] if "explained_by" not in f]
+    if costs != sorted(costs, reverse=True):
+        yield "report.findings: not ordered by what could be won"
+    if len(r["top_operators"]) > 5:
+        yield "report.top_operators: more than five"
+    if r["health"]["verdict"] == "ok" and any(i["effect"] != "none" for i in r["health"]["issues"]):
+        yield "report.health: ok in spite of an issue with an effect"
+
+
+def _row(row: dict[str, Any], at: str) -> Iterator[str]:
+    parts = ("compute_ns", "communication_exposed_ns", "copy_exposed_ns", "idle_ns")
+    if sum(row[part] for part in parts) != row["total_ns"]:
+        yield f"{at}: the parts do not sum to total_ns"
+    if sum(row["idle"].values()) != row["idle_ns"]:
+        yield f"{at}: the causes do not sum to idle_ns"
+    if row["scope"] == "trace" and row["num_steps"] != 0:
+        yield f"{at}: a row of the whole trace counts steps"
+    if not row["device"]:
+        yield f"{at}: a device without a name"
+
+
+def _finding(finding: dict[str, Any], ids: list[str]) -> Iterator[str]:
+    at = f"report.findings[{finding['id']}]"
+    cost = finding.get("cost")
+    others = {*(cost or {}).get("overlaps_with", []), finding.get("explained_by", finding["id"])}
+    if not others <= set(ids):
+        yield f"{at}: speaks of a finding that is not there"
+    if "explained_by" in finding and finding["remedies"]:
+        yield f"{at}: a consequence has remedies"
+    for each in finding.get("culprits", []):
+        if cost is None:
+            yield f"{at}.culprits: of no cost"
+        if each["end_ns"] < each["start_ns"]:
+            yield f"{at}.culprits: a piece ends before it begins"
+    for each in finding["evidence"]:
+        if ("op" in each) != ("threshold" in each) or ("threshold" in each) != ("reference" in each):
+            yield f"{at}.evidence: op, threshold and reference come together"
+        if each["unit"] == "ratio" and not each["feature"].endswith(("_share", "_busy", "_mean")):
+            yield f"{at}.evidence: {each['feature']} does not say that it is a share"
+    for remedy in finding["remedies"]:
+        least, most = remedy.get("gain_share", (0.0, 0.0))
+        if least > most or (cost is not None and most > cost["share"] + 1e-4):
+            yield f"{at}.remedies: a gain beyond the cost"
