@@ -263,7 +263,7 @@ def _remedy(remedy: rules.Remedy, row: _Row, share: float | None, lang: Lang) ->
     is_whole = not (remedy.is_step_towards or remedy.is_partial)
     if share is not None and now is not None and is_whole and clause.op in ("<=", "<"):
         least = min(share, max(0.0, now - clause.threshold))
-        gain = (round(least, 4), round(share, 4))
+        gain = (round(least, 6), round(share, 6))
     return report.Remedy(
         text=remedy.text.in_(lang),
         patch=remedy.patch,
