@@ -593,11 +593,11 @@ class FallbackParser:
                         continue
                     row = found.groups()
                     for region in shape.regions:
-                        if region.texts.get(row[region.at], -1) < 0 and not self._admit(
-                            region, row[region.at]
-                        ):
+                        if region.texts.get(row[region.at], -1) < 0:
                             break
                     else:
+                        break
+                    if self._admit(shape, row):
                         break
                 else:
                     break
@@ -635,29 +635,37 @@ class FallbackParser:
             if found is None:
                 continue
             row = found.groups()
-            if all(r.texts.get(row[r.at], -1) >= 0 or self._admit(r, row[r.at]) for r in shape.regions):
+            if self._admit(shape, row):
                 return shape, row, found
         return None
 
-    def _admit(self, region: Region, text: bytes) -> bool:
-        """Read a region that was not seen here before. False where it is none."""
-        if text not in region.texts:
-            self._region_bytes += len(text)
-            found = self._learner.region(text)
-            if found is None or any(slot not in region.slots for _, slot, _ in found):
-                region.texts[text] = -1
-            else:
-                ids = dict.fromkeys(_TEXTS, -1)
-                for read, slot, value in found:
-                    if value is not None:
-                        ids[slot] = (self._raws if read is Read.RAW else self._texts)[value]
-                for slot, column in self._region_ids.items():
-                    column.append(ids[slot])
-                region.texts[text] = self._num_regions
-                self._num_regions += 1
-        is_one = region.texts[text] >= 0
-        self._num_refused += not is_one
-        return is_one
+    def _admit(self, shape: Shape, row: tuple[bytes, ...]) -> bool:
+        """Read the regions of a row that were not seen here before. False where one of them is none."""
+        new: list[tuple[Region, bytes, list[tuple[Read, int, bytes | None]]]] = []
+        for region in shape.regions:
+            text = row[region.at]
+            number = region.texts.get(text)
+            if number is None:
+                self._region_bytes += len(text)
+                found = self._learner.region(text)
+                if found is not None and all(slot in region.slots for _, slot, _ in found):
+                    new.append((region, text, found))
+                    continue
+                region.texts[text] = number = -1
+            if number < 0:
+                self._num_refused += 1
+                return False
+        # Only now is it certain that the event is kept, and with it its texts.
+        for region, text, found in new:
+            ids = dict.fromkeys(_TEXTS, -1)
+            for read, slot, value in found:
+                if value is not None:
+                    ids[slot] = (self._raws if read is Read.RAW else self._texts)[value]
+            for slot, column in self._region_ids.items():
+                column.append(ids[slot])
+            region.texts[text] = self._num_regions
+            self._num_regions += 1
+        return True
 
     def _forget_regions(self) -> None:
         """Give their memory back where hardly any comes twice."""
