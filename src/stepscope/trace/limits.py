@@ -22,7 +22,7 @@ class Limits:
     max_ratio: float = 250.0
     """Output over input of a compressed file, once `ratio_from` bytes have come out: real traces reach 35."""
     ratio_from: int = 100 << 20
-    chunk: int = 4 << 20
+    chunk: int = 1 << 20
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
