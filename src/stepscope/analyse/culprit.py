@@ -62,7 +62,16 @@ def _of_thread(
         mask = (rows.kind == Kind.OP) | (rows.kind == Kind.CALL)
     else:
         mask = ((rows.kind == Kind.PYTHON) | (rows.kind == Kind.ANNOTATION)) & ~rows.is_transparent
-    return _names(trace, rows, mask, when, total, windows, drop_roots=cause not in _BY_ROW)
+    return _names(
+        trace,
+        rows,
+        mask,
+        when,
+        total,
+        windows,
+        drop_roots=cause not in _BY_ROW,
+        is_outermost=cause == "launch",
+    )
 
 
 def _calls(
@@ -114,6 +123,7 @@ def _names(
     windows: Intervals,
     *,
     drop_roots: bool,
+    is_outermost: bool,
 ) -> list[Culprit]:
     at = np.flatnonzero(mask)
     covered = overlap_ns(rows.start_ns[at], rows.end_ns[at], when)
@@ -136,15 +146,24 @@ def _names(
         if drop_roots and outside_share >= ROOT_SHARE and span - total > 0.02 * span:
             continue
         entries.append((name, time, int(at[mine[int(np.argmax(covered[mine]))]]), inside))
+
+    def lies_in(inner: int, outer: int) -> bool:
+        return bool(
+            inner > outer
+            and rows.start_ns[inner] >= rows.start_ns[outer]
+            and rows.end_ns[inner] <= rows.end_ns[outer]
+        )
+
     result = []
     for name, time, longest, inside in entries:
-        if drop_roots and any(
-            other != name
-            and covered_ns >= WRAPPER_SHARE * time
-            and rows.start_ns[inner] >= rows.start_ns[longest]
-            and rows.end_ns[inner] <= rows.end_ns[longest]
-            and inner > longest
-            for other, covered_ns, inner, _ in entries
+        others = [(covered_ns, row) for other, covered_ns, row, _ in entries if other != name]
+        if is_outermost:
+            # An op and the ops it is made of are one thing to a reader: its own name is the one in the
+            # model's code.
+            if any(lies_in(longest, row) for _, row in others):
+                continue
+        elif drop_roots and any(
+            covered_ns >= WRAPPER_SHARE * time and lies_in(row, longest) for covered_ns, row in others
         ):
             continue
         biggest = int(np.argmax(inside.end - inside.start))

@@ -44,8 +44,10 @@ def shares(threads: Threads, is_launch_call: npt.NDArray[np.bool_], when: Interv
         mask = is_launch_call[r.row] & (r.cause != RANK["copy_wait"])
         return union(r.start_ns[mask], r.end_ns[mask], is_sorted=True)
 
+    main = threads.rows[threads.main]
     return HostShares(
-        loader_share=share(threads.rows[threads.main].of_cause(RANK["input"])),
+        # Where only calls were recorded, a loader would not have shown.
+        loader_share=share(main.of_cause(RANK["input"])) if main.is_recorded else None,
         sync_share=share(threads.driving_time("host_sync")),
         copy_call_share=share(threads.driving_time("copy_wait")),
         launch_share=share(join(*(launches(threads.rows[t]) for t in threads.driving))),
