@@ -17,7 +17,7 @@ from stepscope.trace.kineto_native import spec_bytes
 
 work = Path(sys.argv[1])
 (work / "spec").write_bytes(spec_bytes())
-for path in Path("tests/trace/fault").glob("*.json"):
+for path in [*Path("tests/trace/fault").glob("*.json"), *Path("tests/trace/corpus").glob("*.json")]:
     text = path.read_bytes()
     opened = re.search(rb'"traceEvents"\s*:\s*\[', text)
     (work / "seeds" / path.name).write_bytes(text[opened.end() if opened else text.index(b"[") + 1 :])
