@@ -13,7 +13,7 @@ import pytest
 from stepscope.trace.kineto_native import spec_bytes
 from tests.trace.parsers import corpus
 
-MUTATIONS = 100
+MUTATIONS = 40
 FLAGS = "-std=c++17 -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=all".split()
 
 
@@ -34,10 +34,11 @@ def driver(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_mutated_events_stay_inside_and_do_not_depend_on_chunks(driver: Path, tmp_path: Path) -> None:
-    for path in corpus():
+    for path in [*corpus(), *sorted((Path(__file__).parent / "corpus").glob("*.json"))]:
         text = path.read_bytes()
         opened = re.search(rb'"traceEvents"\s*:\s*\[', text)
-        (tmp_path / path.name).write_bytes(text[opened.end() if opened else text.index(b"[") + 1 :])
+        name = f"{path.parent.name}-{path.name}"
+        (tmp_path / name).write_bytes(text[opened.end() if opened else text.index(b"[") + 1 :])
     inputs = sorted(tmp_path.glob("*.json"))
     command = [driver, driver.parent / "spec", "20240607", str(MUTATIONS), *inputs]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
