@@ -445,10 +445,12 @@ class Reference:
         earlier = [(p.launched, p.index, p) for p in acts if p.launched is not None and p.launched < started]
         if earlier:
             previous = max(earlier, key=lambda e: e[:2])[2]
+            assert previous.launched is not None
+            busy = {t for p in acts for t in range(p.start, p.end)}
             blocked = [
                 cause
-                for t in range(g0 - 1, previous.start - 1, -1)
-                if (cause := self.why(launching, t)) in ("host_sync", "copy_wait")
+                for t in range(g0 - 1, previous.launched - 1, -1)
+                if t in busy and (cause := self.why(launching, t)) in ("host_sync", "copy_wait")
             ]
             free = [t for t in range(started - 1, g0 - 1, -1) if causes[t] in ("launch", "python", "unknown")]
             for t, cause in zip(free, blocked, strict=False):
@@ -456,11 +458,18 @@ class Reference:
                 lost += 1
 
         if a is not None and a.owner is not None:
-            # AMBIGUOUS: the first activity of the step on this device.
+            # The first of the step on this device; work for another device prepares nothing here.
             first = min((x for x in acts if x.owner == a.owner), key=lambda x: (x.start, x.index))
             if first is a:
                 begin, end = self.tiles[a.owner]
-                pre = [t for t in range(g0, started) if t >= begin and causes[t] in ("launch", "python")]
+                mine = [x for x in self.activities if x.owner == a.owner]
+                prepared = min(mine, key=lambda x: (x.start, x.index)).launched
+                assert prepared is not None
+                pre = [
+                    t
+                    for t in range(g0, min(started, prepared))
+                    if t >= begin and causes[t] in ("launch", "python")
+                ]
                 if len(pre) * 20 > end - begin:
                     causes.update(dict.fromkeys(pre, "preprocess"))
 

@@ -19,7 +19,7 @@ from stepscope.model import report
 from stepscope.model.analysis import Culprit, DeviceAnalysis
 from stepscope.model.hardware import hardware_of
 from stepscope.model.interval import Intervals, intersect, overlap_ns, union
-from stepscope.model.trace import I32, Trace
+from stepscope.model.trace import I32, I64, Trace
 from stepscope.trace import health
 from stepscope.trace.category import Kind
 from stepscope.trace.host_cause import NameFacts
@@ -51,6 +51,7 @@ class Process:
     rank: int | None
     world_size: int | None
     idle_effect: report.Effect
+    prepared: I64
     numbers: Mapping[str, float]
 
 
@@ -102,6 +103,7 @@ def analyse_device(p: Process, device: int) -> DeviceResult:
         p.is_blocking_copy[mine],
         p.used.steps,
         owner,
+        p.prepared,
         low,
         high,
     )

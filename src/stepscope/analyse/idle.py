@@ -175,14 +175,15 @@ def idle_pieces(
     is_blocking_copy: npt.NDArray[np.bool_],
     steps: Steps,
     owner: I64,
+    prepared: I64,
     start_ns: int,
     end_ns: int,
 ) -> IdlePieces:
     """The idle time of one device in [start_ns, end_ns), cut by cause, sorted.
 
     `launch_thread`: track of each activity's launching call, -1 without; `is_blocking_copy` of that call;
-    `owner` the step position of each activity, -1 for none. `timeline` is `None` where no host rows were
-    recorded.
+    `owner` the step position of each activity, -1 for none; `prepared` from `prepared_ns`. `timeline` is
+    `None` where no host rows were recorded.
     """
     main = timeline.main if timeline is not None else None
     gaps = find_gaps(activities, launch_thread, main, start_ns, end_ns)
@@ -198,7 +199,7 @@ def idle_pieces(
         pieces(gaps.start[rest], gaps.end[rest], UNKNOWN, -1, index[rest], False),
     ]
     if timeline is not None:
-        parts += _late(gaps, index[is_late], activities, timeline, is_blocking_copy, steps, owner)
+        parts += _late(gaps, index[is_late], activities, timeline, is_blocking_copy, steps, owner, prepared)
     whole = joined(*parts)
     return whole.take(np.argsort(whole.start, kind="stable"))
 
@@ -219,9 +220,11 @@ def _late(
     is_blocking_copy: npt.NDArray[np.bool_],
     steps: Steps,
     owner: I64,
+    prepared: I64,
 ) -> list[IdlePieces]:
     """Gaps whose next work had not been issued when they began, by launching thread."""
-    ahead_from = _last_issued_start(activities, gaps)
+    ahead_from = _last_issued(activities, gaps)
+    busy = union(activities.start_ns, activities.end_ns)
     parts = []
     for thread in np.unique(gaps.thread[late]).tolist():
         mine = late[gaps.thread[late] == thread]
@@ -229,13 +232,14 @@ def _late(
         gap, at, low, high = pairs(gaps.start[mine], gaps.launch_ns[mine], when.start, when.end)
         walked = pieces(low, high, FROM_HOST[when.cause[at]], when.thread[at], mine[gap], True)
 
+        # Blocked while the device was idle is charged to the gap it lies in, not to a later one.
         is_blocked = np.isin(when.cause, BLOCKED)
-        b_gap, b_at, b_low, b_high = pairs(
-            ahead_from[mine], gaps.start[mine], when.start[is_blocked], when.end[is_blocked]
-        )
-        blocked = pieces(b_low, b_high, FROM_HOST[when.cause[is_blocked][b_at]], thread, mine[b_gap], True)
+        of, _, low, high = pairs(when.start[is_blocked], when.end[is_blocked], busy.start, busy.end)
+        cause = FROM_HOST[when.cause[is_blocked][of]]
+        b_gap, b_at, b_low, b_high = pairs(ahead_from[mine], gaps.start[mine], low, high)
+        blocked = pieces(b_low, b_high, cause[b_at], thread, mine[b_gap], True)
         walked = charge_run_ahead(walked, blocked)
-        parts.append(_told_preprocess(walked, gaps, activities, owner, steps))
+        parts.append(_told_preprocess(walked, gaps, activities, owner, steps, prepared))
         parts += _tail(gaps, mine, timeline, thread, is_blocking_copy)
     return parts
 
@@ -278,15 +282,14 @@ def _split(p: IdlePieces, when: Intervals) -> tuple[IdlePieces, IdlePieces]:
     return cut(when), cut(holes)
 
 
-def _last_issued_start(activities: Activities, gaps: Gaps) -> I64:
-    """Device start of the activity issued last before each gap's call, never after the gap's start."""
+def _last_issued(activities: Activities, gaps: Gaps) -> I64:
+    """When the last activity before each gap's call was issued, never after the gap's start."""
     has = np.flatnonzero(activities.launch_row >= 0)
     if not len(has):
         return gaps.start
-    order = has[np.lexsort((activities.row[has], activities.launch_ns[has]))]
-    before = np.searchsorted(activities.launch_ns[order], gaps.launch_ns, side="left") - 1
-    start = activities.start_ns[order][np.maximum(before, 0)]
-    return np.where(before >= 0, np.minimum(start, gaps.start), gaps.start)
+    issued = np.sort(activities.launch_ns[has])
+    before = np.searchsorted(issued, gaps.launch_ns, side="left") - 1
+    return np.where(before >= 0, np.minimum(issued[np.maximum(before, 0)], gaps.start), gaps.start)
 
 
 def charge_run_ahead(walked: IdlePieces, blocked: IdlePieces) -> IdlePieces:
@@ -331,10 +334,13 @@ def _backwards(p: IdlePieces) -> tuple[I64, I64]:
 
 
 def _told_preprocess(
-    walked: IdlePieces, gaps: Gaps, activities: Activities, owner: I64, steps: Steps
+    walked: IdlePieces, gaps: Gaps, activities: Activities, owner: I64, steps: Steps, prepared_ns: I64
 ) -> IdlePieces:
-    """Turn launch and python after S(n), in front of a step's first activity, into preprocessing where it
-    is long."""
+    """Turn launch and python after S(n), in front of a step's first activity, into preprocessing where it is long.
+
+    `prepared_ns` is when the process first issued work of each step, on any device: what the host does
+    for another device is no preparation.
+    """
     if not len(steps) or not len(walked) or not len(activities):
         return walked
     first = np.full(len(steps), -1, dtype=np.int64)
@@ -345,15 +351,29 @@ def _told_preprocess(
     step = np.where(next_ >= 0, owner[next_], -1)
     is_first = (step >= 0) & (first[step] == next_)
     begin = np.where(is_first, steps.start_ns[step], NOWHERE)
-    eligible = np.isin(walked.cause, (LAUNCH, PYTHON)) & (walked.end > begin)
+    until = np.where(is_first, prepared_ns[step], NOWHERE)
+    low, high = np.maximum(walked.start, begin), np.minimum(walked.end, until)
+    eligible = np.isin(walked.cause, (LAUNCH, PYTHON)) & (high > low)
     time = np.zeros(len(steps), dtype=np.int64)
-    after = walked.end[eligible] - np.maximum(walked.start[eligible], begin[eligible])
-    np.add.at(time, step[eligible], after)
+    np.add.at(time, step[eligible], (high - low)[eligible])
     is_long = time > PREPROCESS_SHARE * (steps.end_ns - steps.start_ns)
     chosen = eligible & is_long[step]
-    mine = walked.take(chosen)
+    mine, low, high = walked.take(chosen), low[chosen], high[chosen]
     return joined(
         walked.take(~chosen),
-        mine.named(mine.cause, mine.start, np.minimum(np.maximum(begin[chosen], mine.start), mine.end)),
-        mine.named(PREPROCESS, np.maximum(begin[chosen], mine.start), mine.end),
+        mine.named(mine.cause, mine.start, low),
+        mine.named(PREPROCESS, low, high),
+        mine.named(mine.cause, high, mine.end),
     )
+
+
+def prepared_ns(activities: Activities, owner: I64, num_steps: int) -> I64:
+    """When the first activity (by start, then event index, over all devices) that each step owns was issued.
+
+    NOWHERE for a step that owns none.
+    """
+    found = np.full(num_steps, NOWHERE, dtype=np.int64)
+    owned = np.flatnonzero(owner >= 0)
+    order = owned[np.lexsort((activities.row[owned], activities.start_ns[owned]))]
+    found[owner[order][::-1]] = activities.launch_ns[order][::-1]
+    return found

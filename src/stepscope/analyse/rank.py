@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from stepscope.analyse import collective
 from stepscope.analyse.device import Process, analyse_cpu, analyse_device, device_name
+from stepscope.analyse.idle import prepared_ns
 from stepscope.analyse.operator import kernel_table, operator_table
 from stepscope.analyse.use import UsedSteps, graph_coverage, use_steps
 from stepscope.model import report
@@ -173,6 +174,7 @@ def _analyse_process(
         rank=rank,
         world_size=world_size,
         idle_effect=_worst(issues, "idle"),
+        prepared=prepared_ns(activities, owner_of(steps, activities.called_ns, has_launch), len(steps)),
         numbers=numbers,
     )
     accelerator = _accelerator(trace, kinds, len(activities) > 0)
