@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from stepscope.cli import main
 from tests.cli.conftest import Done, Run, run_process
 
 PNG = bytes.fromhex("89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c489")
@@ -239,6 +240,60 @@ def test_debug_adds_the_traceback(stepscope: Run, tmp_path: Path) -> None:
     done = stepscope("diagnose", "nothing.json", "--debug", cwd=tmp_path)
     assert done.code == 3
     assert "Traceback" in done.err
+
+
+HF = "hf" + "_" + "AbCdEfGhIjKlMnOpQrStUvWxYz01234567"
+AWS = "AKIA" + "IOSFODNN7QWERTYU"
+
+
+@pytest.mark.parametrize("debug", [(), ("--debug",)])
+@pytest.mark.parametrize(
+    ("words", "secret", "code"),
+    [
+        (("diagnose", "keys.json"), AWS, 3),
+        (("diagnose", "s3://reader:hunter2secret@bucket/x.json"), "hunter2secret", 3),
+        (("diagnose", f"https://host/x.json?token={HF}"), HF, 3),
+        (("diagnose", f"{HF}.json"), HF, 3),
+        (("diagnose", f"nothing-{HF}/x.json", "keys.json"), HF, 3),
+        (("diagnose", "{sample}", "--rules-config", "site.toml"), HF, 2),
+        (("diagnose", "{sample}", "--rules-config", f"{HF}.toml"), HF, 2),
+        (("diagnose", "{sample}", "-o", f"{HF}/report.json"), HF, 2),
+        (("diagnose", "{sample}", "--steps", HF), HF, 2),
+        (("explain", HF), HF, 2),
+        ((HF,), HF, 2),
+    ],
+)
+def test_no_secret_is_in_an_error(
+    stepscope: Run, sample: Path, tmp_path: Path, words: tuple[str, ...], secret: str, code: int,
+    debug: tuple[str, ...],
+) -> None:  # fmt: skip
+    (tmp_path / "keys.json").write_text(f'{{"{AWS}": 1, "other": 2}}')
+    (tmp_path / f"{HF}.json").write_bytes(PNG)
+    (tmp_path / "site.toml").write_text(f"[{HF}]\nx = 1\n")
+    given = [str(sample) if word == "{sample}" else word for word in words]
+    done = stepscope(*given, *(debug if words[0] != HF else ()), cwd=tmp_path)
+    assert done.code == code, done.err
+    assert done.out == ""
+    assert done.err.splitlines()[-1].startswith("stepscope: ")
+    assert secret not in done.err
+    assert "[secret-removed]" in done.err
+
+
+def test_no_secret_is_in_the_line_about_a_fault_of_ours(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*words: object, **more: object) -> None:
+        try:
+            raise ValueError(f"inside: {HF}")
+        except ValueError as error:
+            raise ZeroDivisionError(f"token={HF}") from error
+
+    monkeypatch.setattr("stepscope.offline.diagnose", broken)
+    for words in (["diagnose", "x"], ["diagnose", "x", "--debug"]):
+        assert main(words) == 70
+        err = capsys.readouterr().err
+        assert "ZeroDivisionError" in err
+        assert HF not in err
 
 
 def test_a_gzip_of_nothing(stepscope: Run, tmp_path: Path) -> None:

@@ -102,11 +102,14 @@ def _ours(error: BaseException, is_debug: bool) -> str:
 
 
 def _fail(line: str, code: int, is_debug: bool) -> int:
+    from stepscope.model.redact import without_secrets
+
+    shown = f"stepscope: {' '.join(line.split())}"
     if is_debug:
         import traceback
 
-        traceback.print_exc()
-    one_line = " ".join(line.split())
+        shown = f"{traceback.format_exc().rstrip()}\n{shown}"
+    # Names, URLs and keys that an error quotes come from outside, and what is on stderr ends in logs.
     with contextlib.suppress(OSError):  # where stderr is gone too, the code says it
-        click.echo(f"stepscope: {one_line}", err=True)
+        click.echo(without_secrets(shown)[0], err=True)
     return code

@@ -47,5 +47,10 @@ class Progress:
             )
             self._bar.start()
         if name not in self._tasks:
-            self._tasks[name] = self._bar.add_task(name[-40:], total=total_bytes)
+            from rich.markup import escape
+
+            from stepscope.model.redact import without_secrets
+
+            shown = without_secrets(name)[0][-40:]
+            self._tasks[name] = self._bar.add_task(escape(shown), total=total_bytes)
         self._bar.update(self._tasks[name], completed=done_bytes)
