@@ -12,9 +12,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -28,6 +28,9 @@ from stepscope.model.trace import Trace
 
 OnProgress = Callable[[str, int, int], None]
 """Called with an input's name, bytes read so far and bytes in all."""
+
+
+MAX_THRESHOLD_BYTES = 1_000_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -133,13 +136,25 @@ def read_thresholds(path: str | os.PathLike[str]) -> Mapping[str, Any]:
         import tomli as tomllib
 
     name = os.fspath(path)
+    mend = "--rules-config takes a TOML file"
     try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "is not UTF-8"
-        raise UsageError(f"{name}: {why}; --rules-config takes a TOML file") from error
+        mode = os.stat(path).st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
+            kind = "a directory" if stat.S_ISDIR(mode) else "no regular file"
+            raise UsageError(f"{name}: is {kind}; {mend}")
+        with open(path, "rb") as file:
+            data = file.read(MAX_THRESHOLD_BYTES + 1)
+        if len(data) > MAX_THRESHOLD_BYTES:
+            raise UsageError(f"{name}: is larger than {MAX_THRESHOLD_BYTES // 1_000_000} MB; {mend}")
+        text = data.decode("utf-8")
+    except (OSError, ValueError) as error:  # a name with a NUL is a ValueError
+        no_text = "is not UTF-8" if isinstance(error, UnicodeDecodeError) else "is no file name"
+        why = error.strerror if isinstance(error, OSError) else no_text
+        raise UsageError(f"{name}: {why}; {mend}") from error
     try:
         thresholds: Mapping[str, Any] = tomllib.loads(text)
+    except RecursionError as error:
+        raise UsageError(f"{name}: is nested too deeply; {mend}") from error
     except tomllib.TOMLDecodeError as error:
         mend = "--rules-config takes TOML: [rule-id], then feature = number"
         raise UsageError(f"{name}: {error}; {mend}") from error
@@ -177,12 +192,46 @@ def _read_all(
             )
             raise UnusableError(f"{what}; give fewer --jobs") from error
     else:
-        reads += [_read_one(source, steps, on_progress) for source in sources]
-    return reads
+        seen: dict[str, str] = {}
+        reads += [_read_one(source, steps, on_progress, seen) for source in sources]
+    return _without_copies(reads)
 
 
-def _read_one(name: str, steps: tuple[int, int] | None, on_progress: OnProgress | None = None) -> _Read:
-    """Load and analyse one input; its columns are gone when this returns."""
+def _without_copies(reads: Sequence[_Read]) -> list[_Read]:
+    """Of inputs with the same bytes the first is used: twice the same run is no second rank."""
+    first: dict[str, str] = {}
+    kept = []
+    for read in reads:
+        digest = read.input.sha256
+        name = first.setdefault(digest, read.input.name) if digest and read.error is None else None
+        kept.append(read if name in (None, read.input.name) else _copy_of(name, read.input))
+    return kept
+
+
+def _copy_of(first: str, given: Input) -> _Read:
+    what = f"{given.name}: the same bytes as {first}; left out"
+    return _Read(
+        Input(
+            kind="trace",
+            format=given.format,
+            name=given.name,
+            bytes=given.bytes,
+            sha256=given.sha256,
+            error=what,
+        )
+    )
+
+
+def _read_one(
+    name: str,
+    steps: tuple[int, int] | None,
+    on_progress: OnProgress | None = None,
+    seen: dict[str, str] | None = None,
+) -> _Read:
+    """Load and analyse one input; its columns are gone when this returns.
+
+    `seen` holds the digests of the inputs before it: one with the same bytes is not analysed again.
+    """
     from stepscope.analyse.rank import analyse_rank
     from stepscope.trace.load import load as load_file
     from stepscope.trace.load import rank_of
@@ -193,6 +242,11 @@ def _read_one(name: str, steps: tuple[int, int] | None, on_progress: OnProgress 
         return _refused(name, error)
     except OSError as error:
         return _refused(name, _unreadable(name, error))
+    if seen is not None and trace.sha256:
+        first_name = seen.setdefault(trace.sha256, name)
+        if first_name != name:
+            copy = Input(kind="trace", format="kineto", name=name, bytes=trace.num_bytes, sha256=trace.sha256)
+            return _copy_of(first_name, copy)
     trace, num_secrets, known = redact.trace_without_secrets(trace)
     rank, _, conflict = rank_of(trace)
     whole = analyse_rank(trace, steps=steps, rank=rank)

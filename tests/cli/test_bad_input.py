@@ -9,10 +9,12 @@ import subprocess
 import sys
 import zlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from stepscope.cli import main
+from stepscope.offline import diagnose
 from tests.cli.conftest import Done, Run, run_process
 
 PNG = bytes.fromhex("89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c489")
@@ -148,7 +150,8 @@ def test_two_files_of_one_rank_are_a_conflict_that_is_said(
     stepscope: Run, eight_ranks: Path, tmp_path: Path
 ) -> None:
     shutil.copy(eight_ranks / "rank3.json.gz", tmp_path / "a.json.gz")
-    shutil.copy(eight_ranks / "rank3.json.gz", tmp_path / "b.json.gz")
+    text = gzip.decompress((eight_ranks / "rank3.json.gz").read_bytes())
+    (tmp_path / "b.json.gz").write_bytes(gzip.compress(text + b"\n", 1))
     done = stepscope("diagnose", "a.json.gz", "b.json.gz", "--format", "json", cwd=tmp_path)
     assert done.code == 0
     issues = [i for i in done.report["health"]["issues"] if i["code"] == "rank_conflict"]
@@ -240,6 +243,98 @@ def test_debug_adds_the_traceback(stepscope: Run, tmp_path: Path) -> None:
     done = stepscope("diagnose", "nothing.json", "--debug", cwd=tmp_path)
     assert done.code == 3
     assert "Traceback" in done.err
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_copy_of_an_input_is_left_out_and_said(
+    stepscope: Run, eight_ranks: Path, tmp_path: Path, jobs: str
+) -> None:
+    shutil.copy(eight_ranks / "rank3.json.gz", tmp_path / "a.json.gz")
+    shutil.copy(eight_ranks / "rank3.json.gz", tmp_path / "b.json.gz")
+    os.link(tmp_path / "a.json.gz", tmp_path / "c.json.gz")
+    words = ("--format", "json", "--jobs", jobs)
+    done = stepscope("diagnose", "a.json.gz", "b.json.gz", "c.json.gz", *words, cwd=tmp_path)
+    assert done.code == 0, done.err
+    errors = {i["name"]: i.get("error") for i in done.report["inputs"]}
+    assert errors == {
+        "a.json.gz": None,
+        "b.json.gz": "b.json.gz: the same bytes as a.json.gz; left out",
+        "c.json.gz": "c.json.gz: the same bytes as a.json.gz; left out",
+    }
+    assert {row["rank"] for row in done.report["accounting"]} == {3}
+    assert "rank_conflict" not in {issue["code"] for issue in done.report["health"]["issues"]}
+    alone = stepscope("diagnose", "a.json.gz", *words, cwd=tmp_path)
+    assert done.report["accounting"] == alone.report["accounting"]
+
+
+def test_a_copy_is_not_analysed_again(sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from stepscope.analyse import rank
+
+    calls: list[object] = []
+    analyse = rank.analyse_rank
+
+    def counting(trace: Any, **more: Any) -> Any:
+        calls.append(trace)
+        return analyse(trace, **more)
+
+    monkeypatch.setattr(rank, "analyse_rank", counting)
+    for name in ("a.json.gz", "b.json.gz"):
+        shutil.copy(sample, tmp_path / name)
+    diagnose(tmp_path)
+    assert len(calls) == 1
+
+
+def test_thresholds_are_read_within_a_limit(stepscope: Run, sample: Path, tmp_path: Path) -> None:
+    (tmp_path / "large.toml").write_bytes(b"#" * 1_000_001)
+    (tmp_path / "full.toml").write_bytes(b"#" * 1_000_000)
+    (tmp_path / "deep.toml").write_text("x = " + "[" * 50_000)
+    for name, why in [
+        ("/dev/zero", "is no regular file"),
+        (".", "is a directory"),
+        ("large.toml", "is larger than 1 MB"),
+        ("deep.toml", "deep.toml"),
+        ("nothing.toml", "No such file"),
+    ]:
+        done = stepscope("diagnose", sample, "--rules-config", name, cwd=tmp_path)
+        assert done.code == 2, done.err
+        assert is_one_line(done, why)
+        assert done.peak_bytes < 200 * MEGABYTE
+    assert stepscope("diagnose", sample, "--rules-config", "full.toml", cwd=tmp_path).code == 0
+    script = '"$@" --rules-config <(printf "[input-starvation]\\nidle_input_share = 0.05\\n")'
+    piped = run_process(["bash", "-c", script, "bash", sys.executable, "-m", "stepscope", "diagnose", sample])
+    assert piped.code == 0, piped.err
+
+
+WRITING = [
+    ("diagnose", "{}"),
+    ("diagnose", "{}", "--format", "json"),
+    ("diagnose", "{}", "--format", "markdown"),
+    ("rules",),
+    ("explain", "input-starvation"),
+    ("doctor",),
+    ("--help",),
+    ("--version",),
+]
+
+
+@pytest.mark.parametrize("words", WRITING)
+@pytest.mark.parametrize("to", [">/dev/full", ">&-", ">&- <&-", "1</dev/null"])
+def test_an_output_that_cannot_be_written_is_2(sample: Path, words: tuple[str, ...], to: str) -> None:
+    script = f'"$@" {to}'
+    given = [word.format(sample) for word in words]
+    done = run_process(["bash", "-c", script, "bash", sys.executable, "-m", "stepscope", *given])
+    assert done.code == 2, done.err
+    assert is_one_line(done, "standard output cannot be written")
+
+
+def test_an_output_that_is_not_used_may_be_closed(sample: Path, tmp_path: Path) -> None:
+    for to in (">/dev/full", ">&-"):
+        script = f'"$@" {to}'
+        words = ["diagnose", sample, "--format", "json", "-o", tmp_path / "report.json"]
+        done = run_process(["bash", "-c", script, "bash", sys.executable, "-m", "stepscope", *words])
+        assert (done.code, done.err) == (0, "")
+        assert (tmp_path / "report.json").read_text().startswith("{")
+        (tmp_path / "report.json").unlink()
 
 
 HF = "hf" + "_" + "AbCdEfGhIjKlMnOpQrStUvWxYz01234567"

@@ -6,14 +6,17 @@ Verbs import what they need when they run, so that `stepscope --help` answers at
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib
+import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import click
 
-from stepscope.model.error import StepscopeError
+from stepscope.model.error import StepscopeError, UsageError
 from stepscope.version import VERSION
 
 VERBS = ("diagnose", "demo", "doctor", "rules", "explain")
@@ -59,9 +62,63 @@ def cli() -> None:
     """
 
 
+class _Stdout(io.FileIO):
+    """Standard output, whose refusal to be written is told from that of any other file."""
+
+    has_failed = False
+
+    def write(self, data: Any) -> int:
+        if self.has_failed:  # what is still buffered when Python ends has nowhere to go
+            return len(data)
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            self.has_failed = True
+            raise
+        except OSError as error:
+            self.has_failed = True
+            why = (
+                "it is closed"
+                if error.errno == errno.EBADF
+                else (error.strerror or "no reason given").lower()
+            )
+            raise UsageError(f"standard output cannot be written: {why}; send it to another file") from error
+
+
+@contextlib.contextmanager
+def _own_stdout() -> Iterator[None]:
+    """`_Stdout` in the place of the process's own standard output, also of one that is closed."""
+    before = sys.stdout
+    if before is not sys.__stdout__:  # somebody's own stream, as in a test
+        yield
+        return
+    with contextlib.suppress(OSError):
+        while before is None and os.open(os.devnull, os.O_RDONLY) < 1:
+            pass  # so that no file of ours gets the number of standard output
+    try:
+        raw = _Stdout(1, "w", closefd=False)
+    except OSError:
+        yield
+        return
+    encoding = before.encoding if before is not None else "utf-8"
+    sys.stdout = io.TextIOWrapper(
+        io.BufferedWriter(raw), encoding, errors="replace", line_buffering=raw.isatty()
+    )
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError, UsageError):
+            sys.stdout.flush()
+        sys.stdout = before
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code. Errors are one line on stderr."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    with _own_stdout():
+        return _main(list(sys.argv[1:] if arguments is None else arguments))
+
+
+def _main(words: list[str]) -> int:
     is_debug = "--debug" in words
     # NumPy's linear algebra, which is not used, starts its threads on import: 0.05 CPU seconds for nothing.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
