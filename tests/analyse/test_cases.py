@@ -691,3 +691,117 @@ def test_27_a_slow_collective_on_one_rank_is_measured_against_one_direction_of_t
     assert numbers["bus_bandwidth_link_share"] == pytest.approx(0.00747, rel=2e-3)
     assert numbers["collective_group_size"] == 8
     assert numbers["collective_bytes"] == 17_600_000
+
+
+# ── found by breaking it: each stands for its kind ──────────────────────────────────────────────────
+
+
+def test_an_item_call_costs_the_wait_since_work_was_last_issued() -> None:
+    """`.item()` issues a four-byte copy behind all that is queued and waits: the copy's own start is no limit."""
+    b = Build()
+    for n in range(5):
+        at = 1000 * n
+        b.step(n, at, at + 1000)
+        for k in range(5):
+            b.kernel("gemm", at + 12 + 80 * k, at + 92 + 80 * k, launched=(at + 10 + k, at + 11 + k))
+        b.copy("Memcpy DtoH (Device -> Pinned)", at + 412, at + 414, launched=(at + 20, at + 22))
+        b.call("cudaStreamSynchronize", at + 23, at + 415)
+        b.op("aten::item", at + 19, at + 416)
+    row = row_of(only(b), "steps")
+    # Blocked 23 to 414 while the device was busy, 391 of the 600 idle behind it (the last step's tail aside).
+    assert row.idle.host_sync_ns >= 4 * 390_000
+    assert row.idle.python_ns + row.idle.launch_ns <= 5 * 220_000
+
+
+def test_a_device_that_no_process_launched_on_is_not_lost() -> None:
+    b = Build(rank=None)
+    for pid, device in ((1000, 0), (1001, 1)):
+        for i in range(4):
+            b.raw(
+                ph="X", cat="cuda_runtime", name="cudaLaunchKernel", pid=pid, tid=pid, ts=10_000 + 100 * i, dur=2,
+                args={"correlation": 10 * pid + i},
+            ).raw(
+                ph="X", cat="kernel", name="gemm", pid=device, tid=7, ts=10_010 + 100 * i, dur=50,
+                args={"correlation": 10 * pid + i, "device": device, "stream": 7},
+            )  # fmt: skip
+    b.raw(ph="X", cat="kernel", name="gemm", pid=2, tid=7, ts=10_020, dur=50, args={"device": 2, "stream": 7})
+    found = analyse(b)
+    assert sorted(row.device.index for a in found for row in a.accounting) == [0, 1, 2]
+
+
+def test_a_correlation_of_zero_links_nothing() -> None:
+    b = Build()
+    for i in range(5):
+        b.raw(
+            ph="X", cat="cuda_runtime", name="cudaLaunchKernel", pid=1, tid=1, ts=10_000 + 100 * i, dur=2,
+            args={"correlation": 0},
+        ).raw(
+            ph="X", cat="kernel", name="gemm", pid=0, tid=7, ts=10_010 + 100 * i, dur=50,
+            args={"correlation": 0, "device": 0, "stream": 7},
+        )  # fmt: skip
+    analysis = only(b)
+    assert count_of(analysis, "missing_launch") == 5
+    assert row_of(analysis, "trace").status == "withheld"
+
+
+def _micro_steps(counts: list[int]) -> Build:
+    b = Build()
+    for n, count in enumerate(counts):
+        b.step(n, 1000 * n, 1000 * n + 1000)
+        for k in range(count):
+            at = 1000 * n + 20 * k
+            b.kernel("gemm", at + 6, at + 16, launched=(at + 1, at + 3))
+    return b
+
+
+def test_a_short_micro_step_at_the_edge_is_not_cut() -> None:
+    assert set(uses(only(_micro_steps([10, 14, 14, 10, 14, 14, 10]))).values()) == {"counted"}
+    assert uses(only(_micro_steps([14, 14, 14, 14, 6])))[4] == "partial"
+
+
+def test_steps_that_count_anew_are_all_used_and_nested_ones_are_not() -> None:
+    again = Build()
+    for i, number in enumerate((0, 1, 2, 0, 1, 2)):
+        again.step(number, 100 * i, 100 * i + 100)
+        again.kernel("k", 100 * i + 10, 100 * i + 60, launched=(100 * i + 1, 100 * i + 2))
+    assert row_of(only(again), "steps").num_steps == 6
+    nested = Build()
+    for i in range(4):
+        nested.step(i, 1000 * i, 1000 * i + 1000).step(100 + i, 1000 * i + 300, 1000 * i + 500)
+        nested.kernel("k", 1000 * i + 310, 1000 * i + 480, launched=(1000 * i + 305, 1000 * i + 307))
+    row = row_of(only(nested), "steps")
+    assert (row.num_steps, row.total_ns) == (4, 4_000_000)
+
+
+def test_the_stub_of_a_step_at_the_end_of_the_loader_is_not_counted() -> None:
+    b = Build()
+    for n in range(3):
+        b.step(n, 1000 * n, 1000 * n + 1000).op("aten::mm", 1000 * n, 1000 * n + 900)
+    b.step(3, 3000, 3002)
+    assert uses(only(b)) == {0: "counted", 1: "counted", 2: "counted", 3: "partial"}
+
+
+def test_a_bandwidth_that_no_link_carries_is_withheld() -> None:
+    b = Build(world_size=8, deviceProperties=[{"id": 0, "name": "NVIDIA A100-SXM4-80GB"}])
+    b.kernel(
+        "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 10, 20, launched=(1, 2),
+        **{"Collective name": "allreduce", "In msg nelems": 4_400_000, "Out msg nelems": 4_400_000, "Group size": 8,
+           "dtype": "Float"},
+    )  # fmt: skip
+    analysis = only(b)
+    assert analysis.collectives[0].bus_bytes_per_second is None
+    assert count_of(analysis, "unit_suspect") == 1
+
+
+@pytest.mark.parametrize("pid", [-1, -7])
+def test_a_process_with_a_negative_pid_is_a_process(pid: int) -> None:
+    b = Build(pid=pid)
+    b.step(1, 0, 100).kernel("k", 10, 60, launched=(1, 2))
+    assert row_of(only(b), "steps").compute_ns == 50_000
+
+
+@pytest.mark.parametrize("number", ["99999999999999999999999", "9223372036854775808", "0"])
+def test_any_step_number_is_survived(number: str) -> None:
+    b = Build().kernel("k", 10, 60, launched=(1, 2))
+    b.raw(ph="X", cat="user_annotation", name=f"ProfilerStep#{number}", pid=4242, tid=4242, ts=10_000, dur=0)
+    analyse(b)

@@ -52,7 +52,7 @@ class WindowSums:
     copy_exposed: I64
     idle: I64
 
-    def summed(self, chosen: npt.NDArray[np.bool_]) -> Mapping[str, int]:
+    def summed(self, chosen: npt.NDArray[np.bool_] | slice) -> Mapping[str, int]:
         """Named sums over the chosen windows; idle causes as `idle.<cause>_ns`."""
         sums = {
             "total_ns": int(self.total[chosen].sum()),
@@ -70,9 +70,7 @@ class WindowSums:
 
     def by_window(self, i: int) -> Mapping[str, int]:
         """The same names for one window."""
-        mask = np.zeros(len(self.total), dtype=bool)
-        mask[i] = True
-        return self.summed(mask)
+        return self.summed(slice(i, i + 1))
 
 
 def window_sums(start_ns: I64, end_ns: I64, parts: Parts, idle: IdlePieces) -> WindowSums:

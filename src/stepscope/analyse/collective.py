@@ -53,6 +53,29 @@ MIN_MESSAGE_BYTES = 1_000_000
 """Below a megabyte latency, not bandwidth, sets the time: no plausibility is judged."""
 
 
+MAX_LINK_SHARE = 1.1
+"""More than the link carries is a wrong size, group or duration, not a fast link."""
+
+
+def impossible(found: Collectives, link_bytes_per_second: float | None) -> tuple[int, float]:
+    """How many collectives imply more than the link carries, and the largest rate among them in bytes per
+    second."""
+    if not link_bytes_per_second:
+        return 0, 0.0
+    rates = [
+        bus_bandwidth(kind, size, ranks, ns)
+        for kind, size, ranks, ns in zip(
+            found.kind,
+            found.bytes.tolist(),
+            found.group_size.tolist(),
+            found.duration_ns.tolist(),
+            strict=True,
+        )
+    ]
+    over = [r for r in rates if r is not None and r > MAX_LINK_SHARE * link_bytes_per_second]
+    return len(over), max(over, default=0.0)
+
+
 def collective_kind(name: str) -> str:
     """The kind a recorded collective name or a kernel name speaks of; `other` where it does not say."""
     return next((kind for kind, pattern in _KINDS if pattern.search(name)), "other")
@@ -170,6 +193,8 @@ def rows(
         ]
         known = [r for r in rates if r is not None]
         rate = float(np.median(known)) if known else None
+        if rate is not None and link_bytes_per_second and rate > MAX_LINK_SHARE * link_bytes_per_second:
+            rate = None
         result.append(
             (
                 int(duration.sum()),
@@ -203,7 +228,7 @@ def plausibility(
         if found.bytes[i] < MIN_MESSAGE_BYTES or exposed_ns[i] <= 0:
             continue
         r = bus_bandwidth(found.kind[i], int(found.bytes[i]), int(found.group_size[i]), int(all_durations[i]))
-        if r is not None:
+        if r is not None and not (link_bytes_per_second and r > MAX_LINK_SHARE * link_bytes_per_second):
             weight.append(int(exposed_ns[i]))
             rate.append(r)
             size.append(int(found.bytes[i]))

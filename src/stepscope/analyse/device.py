@@ -128,9 +128,16 @@ def analyse_device(p: Process, device: int) -> DeviceResult:
         numbers=_numbers(p, activities, all_sums[0].summed(scopes[0].chosen), idle, inside, rows[0])
         | collective.plausibility(found, overlap_ns(*found.span, parts.communication_exposed), link),
     )
-    return DeviceResult(
-        tuple(rows), analysis, collective.rows(found, p.rank, link), _unexplained(rows[0], analysis.numbers)
-    )
+    issues = [*_unexplained(rows[0], analysis.numbers)]
+    num_impossible, rate = collective.impossible(found, link)
+    if num_impossible and link:
+        detail = (
+            f"{num_impossible} collectives imply up to {rate / 1e9:,.0f} GB/s where the link carries "
+            f"{link / 1e9:,.0f}: their recorded size, group or duration is wrong, "
+            "and their bandwidth is withheld"
+        )
+        issues.append(health.Issue("unit_suspect", num_impossible, "none", detail))
+    return DeviceResult(tuple(rows), analysis, collective.rows(found, p.rank, link), tuple(issues))
 
 
 def _unexplained(row: report.Accounting, numbers: Mapping[str, float]) -> tuple[health.Issue, ...]:
@@ -298,7 +305,7 @@ def _step_numbers(p: Process, row: report.Accounting) -> dict[str, float]:
         return {}
     numbers: dict[str, float] = {}
     number, duration, is_counted = p.used.durations()
-    if is_counted.sum() > 1:
+    if is_counted.sum() > 1 and duration.sum() > 0:
         numbers["periodic_stall_share"] = periodic_excess_ns(number, duration, is_counted) / int(
             duration.sum()
         )

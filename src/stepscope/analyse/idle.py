@@ -336,7 +336,7 @@ def _backwards(p: IdlePieces) -> tuple[I64, I64]:
 def _told_preprocess(
     walked: IdlePieces, gaps: Gaps, activities: Activities, owner: I64, steps: Steps, prepared_ns: I64
 ) -> IdlePieces:
-    """Turn launch and python after S(n), in front of a step's first activity, into preprocessing where it is long.
+    """Turn launch and python in front of a step's first activity into preprocessing where it is long.
 
     `prepared_ns` is when the process first issued work of each step, on any device: what the host does
     for another device is no preparation.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import numpy.typing as npt
 
@@ -89,6 +91,22 @@ def kernel_table(
     )
 
 
+# An op whose name says what it computes: its helpers (transposes, casts) may run longer than its main kernel.
+_BY_NAME = (
+    (
+        "convolution",
+        re.compile(r"(^|[:_])(conv\d?d|convolution|cudnn_convolution|miopen_convolution)", re.IGNORECASE),
+    ),
+    ("gemm", re.compile(r"^aten::(mm|addmm|bmm|baddbmm|matmul|linear|addmv|mv|dot)$")),
+    ("attention", re.compile(r"scaled_dot_product|_attention_(forward|backward)", re.IGNORECASE)),
+    ("normalization", re.compile(r"(batch|layer|group|instance|rms)_?norm", re.IGNORECASE)),
+)
+
+
+def _class_of(op: str) -> str | None:
+    return next((cls for cls, pattern in _BY_NAME if pattern.search(op)), None)
+
+
 def operator_table(
     trace: Trace,
     activities: Activities,
@@ -120,7 +138,7 @@ def operator_table(
             report.Operator(
                 rank=rank,
                 name=trace.names[name],
-                class_=CLASSES[int(np.argmax(by_class))],
+                class_=_class_of(trace.names[name]) or CLASSES[int(np.argmax(by_class))],
                 count=len(np.unique(own_row[members])),
                 device_ns=int(duration[which].sum()),
                 share=float(duration[which].sum() / total) if total else None,

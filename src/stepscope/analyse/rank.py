@@ -24,6 +24,8 @@ from stepscope.trace.link import Activities, link
 from stepscope.trace.step import find_steps, owner_of
 from stepscope.trace.thread import find_threads
 
+EVERYBODY, NOBODY = -1, -2
+"""In place of a process: all of them together, and none."""
 SETTLES = {
     "missing_launch": "a trace that records host calls too (ProfilerActivity.CPU beside CUDA)",
     "graph_underrecorded": "a trace with CUDA graphs off, or a newer CUPTI that records graph nodes",
@@ -77,7 +79,9 @@ def analyse_rank(
             is_good,
             is_launch_call,
             activities.take(chosen),
-            np.flatnonzero(process_of_track == process) if process >= 0 else np.arange(len(trace.tracks)),
+            np.flatnonzero(process_of_track == process)
+            if process != EVERYBODY
+            else np.arange(len(trace.tracks)),
             issues,
             steps,
             None if len(groups) > 1 else known_rank,
@@ -110,14 +114,18 @@ def _split(activities: Activities) -> list[tuple[int, npt.NDArray[np.bool_]]]:
     """
     launching = np.unique(activities.process[activities.process >= 0])
     if len(launching) <= 1:
-        return [(-1, np.ones(len(activities), dtype=bool))]
+        return [(EVERYBODY, np.ones(len(activities), dtype=bool))]
     process = activities.process.copy()
     for device in np.unique(activities.device).tolist():
         mine = activities.device == device
         known = process[mine & (process >= 0)]
         if len(known):
             process[mine & (process < 0)] = np.bincount(known).argmax()
-    return [(int(p), process == p) for p in launching.tolist()]
+    groups = [(int(p), process == p) for p in launching.tolist()]
+    if (process < 0).any():
+        # A device that no process launched on is nobody's, but it worked all the same.
+        groups.append((NOBODY, process < 0))
+    return groups
 
 
 def _analyse_process(
@@ -144,7 +152,8 @@ def _analyse_process(
         is_copy_wait[activities.launch_row] | (own_cause[activities.launch_row] == RANK["copy_wait"])
     )
 
-    steps = find_steps(trace, kinds, facts, tracks, is_good)
+    launching = set(np.unique(spans.track_id[is_launch_call]).tolist())
+    steps = find_steps(trace, kinds, facts, tracks, is_good, launching)
     span = (int(activities.start_ns.min()), int(activities.end_ns.max())) if len(activities) else None
     threads = find_threads(
         trace, kinds, facts, tracks.tolist(), steps, is_launch_call, is_copy_wait, is_good, span

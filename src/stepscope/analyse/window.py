@@ -18,6 +18,8 @@ HOST_WINDOW_SHARE = 0.05
 """Host tiles serve as windows where less than this share of owned device time leaves its owner's tile."""
 PARTIAL_SHARE = 0.90
 """A first or last step with fewer kernels than this share of the median is cut."""
+STUB_SHARE = 0.02
+"""A last step shorter than this share of the median of the others is no step: the loop ended inside it."""
 MARKED_SHARE = 0.01
 """A marked phase must cover at least this share of a step to mark it."""
 WARM_UP_FACTOR = 1.5
@@ -69,13 +71,16 @@ def step_uses(
         if blank[i]:
             use.append("no_device_data")
             why.append("device data missing: launches were recorded, their kernels were not")
+        elif i == num - 1 > 0 and _is_stub(duration) and (launches is None or launches[i] == 0):
+            use.append("partial")
+            why.append("the loop ended: nothing but the start of a step was recorded")
         elif (
             num > 1
             and kernels is not None
             and launches is not None
             and linked is not None
             and kernels[i] < PARTIAL_SHARE * typical
-            and (is_edge or linked[i] < PARTIAL_SHARE * launches[i])
+            and (linked[i] < PARTIAL_SHARE * launches[i] or (is_edge and not _recurs(kernels, blank, i)))
         ):
             use.append("partial")
             why.append(f"{int(kernels[i])} device activities, the median step has {typical:.0f}")
@@ -92,6 +97,18 @@ def step_uses(
             use.append("counted")
             why.append(None)
     return StepUses(tuple(use), tuple(why))
+
+
+def _is_stub(duration: I64) -> bool:
+    """Whether the last step is only what is left when the loader is exhausted after the last full step."""
+    return bool(duration[-1] < STUB_SHARE * np.median(duration[:-1]))
+
+
+def _recurs(kernels: I64, blank: npt.NDArray[np.bool_], i: int) -> bool:
+    """Whether steps in the middle have as few device activities: then it is another kind of step, not a
+    cut one."""
+    inner = kernels[1:-1][~blank[1:-1]]
+    return bool((np.abs(inner - kernels[i]) <= (1 - PARTIAL_SHARE) * kernels[i]).any())
 
 
 def _no_device_data(

@@ -406,7 +406,7 @@ def _losses(state: State, events_at: int, num_mended: int, num_unpaired: int) ->
             f"{num_mended} texts with bad escapes, control characters or bytes that are no UTF-8 were mended"
         )
     if state.num_no_duration:
-        what.append(f"{state.num_no_duration} complete events have no duration (taken as 0)")
+        what.append(f"{state.num_no_duration} complete events have no duration that can be read (taken as 0)")
     if num_unpaired:
         what.append(f"{num_unpaired} begin or end events lack their other half and were left out")
     if what:

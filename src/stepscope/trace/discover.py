@@ -20,7 +20,7 @@ _PATTERN = re.compile(r"[*?\[]")
 RANK_IN_NAME = (
     re.compile(r"(?:^|[^a-z0-9])(?:rank|worker)[-_.]?(\d{1,6})(?!\d)", re.IGNORECASE),
     # The profiler's own handler names a file host_pid.time: its pid is no rank.
-    re.compile(r"_(\d{1,6})\.(?!\d{10})"),
+    re.compile(r"_(\d{1,3})\.(?!\d{10})"),
 )
 
 

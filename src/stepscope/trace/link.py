@@ -73,7 +73,9 @@ def link(
     spans = trace.spans
     row = np.flatnonzero(is_of(kinds, *DEVICE_KINDS)).astype(np.int32)
     correlation_of = np.full(len(spans.ts_ns), ABSENT_I64, dtype=np.int64)
-    correlation_of[trace.correlations.row] = trace.correlations.correlation
+    # Numbers begin at 1; a writer that has none to give writes 0 for all.
+    known = trace.correlations.correlation != 0
+    correlation_of[trace.correlations.row[known]] = trace.correlations.correlation[known]
 
     device, stream = _device_and_stream(trace, row)
     start = spans.ts_ns[row]
@@ -156,7 +158,9 @@ def _stream_number(tid: int | str) -> int:
     if isinstance(tid, int):
         return tid
     digits = tid.rsplit(" ", 1)[-1]
-    return int(digits) if digits.isdigit() else -2 - sum(tid.encode())
+    return (
+        int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 19 else -2 - sum(tid.encode())
+    )
 
 
 def _match(
@@ -200,13 +204,15 @@ def _match(
     c = np.arange(len(a)) - np.repeat(offset - low[several], count[several])
     delay = start[a] - call_start[c]
     badness = np.where(delay >= 0, np.minimum(delay, 10**9), 10**9 - np.maximum(delay, -(10**12)) // 1000)
-    choice: dict[int, int] = {}
-    for pid in np.unique(owner[several]).tolist():
-        mine = owner[a] == pid
-        candidates = np.unique(call_process[c[mine]])
-        cost = [float(np.median(badness[mine & (call_process[c] == p)])) for p in candidates]
-        choice[pid] = int(candidates[int(np.argmin(cost))])
-    wanted = np.array([choice[p] for p in owner[a].tolist()])
+    # Mean badness of every (owner, process) that meet; the best process of each owner.
+    _, owner_at = np.unique(owner[a], return_inverse=True)
+    processes, process_at = np.unique(call_process[c], return_inverse=True)
+    cell = owner_at * len(processes) + process_at
+    met, cell_at = np.unique(cell, return_inverse=True)
+    cost = np.bincount(cell_at, weights=badness) / np.bincount(cell_at)
+    order = np.lexsort((cost, met // len(processes)))
+    _, head = np.unique(met[order] // len(processes), return_index=True)
+    wanted = processes[met[order][head] % len(processes)][owner_at]
     fits = call_process[c] == wanted
     result[a[fits][::-1]] = call[c[fits][::-1]]
     return result

@@ -12,6 +12,10 @@ from stepscope.trace.category import Kind
 from stepscope.trace.host_cause import STEP, NameFacts
 
 
+OVERHANG_NS = 1_000
+"""Annotations may end this much after the next one began (pytorch#174555)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Steps:
     """Steps in order of start; `end_ns` ends the host tile, `own_end_ns` the annotation itself.
@@ -33,10 +37,29 @@ class Steps:
         return len(self.number)
 
 
+def _number(name: str) -> int:
+    """The step's number; what does not fit 64 bits is no number and counts as the largest."""
+    match = STEP.match(name)
+    digits = match[1] if match else "0"
+    return int(digits) if len(digits) < 19 else int(np.iinfo(np.int64).max)
+
+
+def _carrier(tracks: I32, launching: set[int]) -> int:
+    """Of several tracks with steps one that launches work, then the one with most steps."""
+    found, count = np.unique(tracks, return_counts=True)
+    best = max(range(len(found)), key=lambda i: (int(found[i]) in launching, int(count[i]), -i))
+    return int(found[best])
+
+
 def find_steps(
-    trace: Trace, kinds: I32, facts: NameFacts, tracks: npt.NDArray[np.intp], is_good: npt.NDArray[np.bool_]
+    trace: Trace,
+    kinds: I32,
+    facts: NameFacts,
+    tracks: npt.NDArray[np.intp],
+    is_good: npt.NDArray[np.bool_],
+    launching: set[int],
 ) -> Steps:
-    """Steps on the given tracks: the track with most of them; of rows with one number, the longest."""
+    """Steps on the given tracks, of one thread: one of the `launching` ones where any of them has steps."""
     spans = trace.spans
     mask = (
         (kinds == Kind.ANNOTATION)
@@ -48,16 +71,17 @@ def find_steps(
     empty = np.empty(0, dtype=np.int64)
     if len(row) == 0:
         return Steps(empty, empty, empty, empty, np.empty(0, dtype=bool), np.empty(0, dtype=np.int32), None)
-    carriers, count = np.unique(spans.track_id[row], return_counts=True)
-    thread = int(carriers[int(np.argmax(count))])
+    thread = _carrier(spans.track_id[row], launching)
     row = row[spans.track_id[row] == thread]
-    number = np.array([int(STEP.match(trace.names[n])[1]) for n in spans.name_id[row]], dtype=np.int64)  # type: ignore[index]
     start, end = spans.ts_ns[row], spans.ts_ns[row] + spans.dur_ns[row]
-    longest = np.lexsort((start, -(end - start), number))
-    _, first = np.unique(number[longest], return_index=True)
-    keep = longest[first]
-    keep = keep[np.argsort(start[keep], kind="stable")]
-    row, number, start, end = row[keep], number[keep], start[keep], end[keep]
+    order = np.lexsort((-end, start))
+    row, start, end = row[order], start[order], end[order]
+    number = np.array([_number(trace.names[n]) for n in spans.name_id[row]], dtype=np.int64)
+    # A step inside another one is a mark within it. One that ends with the other (to the microsecond) only
+    # begins before its predecessor's end: rounding of the profiler.
+    outer = np.maximum.accumulate(np.where(end == np.maximum.accumulate(end), np.arange(len(end)), 0))
+    inside = np.append(False, end[1:] < end[outer[:-1]] - OVERHANG_NS)
+    row, start, end, number = row[~inside], start[~inside], end[~inside], number[~inside]
     follows = np.zeros(len(row), dtype=bool)
     follows[1:] = number[1:] == number[:-1] + 1
     tile_end = end.copy()

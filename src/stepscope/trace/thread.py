@@ -55,11 +55,9 @@ def find_threads(
     """The threads among `tracks`. The timeline spans all their rows and the device's work."""
     rows: dict[int, HostRows] = {}
     for track in tracks:
-        pid = trace.tracks[track].pid
-        if isinstance(pid, int) and pid < 0:
-            continue
         found = rows_of_track(trace, track, kinds, facts, is_copy_wait, is_good)
-        if len(found):
+        # A track of nothing but the profiler's own rows is no thread.
+        if (found.kind != Kind.OVERHEAD).any():
             rows[track] = found
     main = _main(trace, rows, steps)
     autograd = _autograd(trace, rows, main, is_launch_call)
