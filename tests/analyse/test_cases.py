@@ -697,7 +697,7 @@ def test_27_a_slow_collective_on_one_rank_is_measured_against_one_direction_of_t
 
 
 def test_an_item_call_costs_the_wait_since_work_was_last_issued() -> None:
-    """`.item()` issues a four-byte copy behind all that is queued and waits: the copy's own start is no limit."""
+    """`.item()` issues a small copy behind all that is queued and waits: the copy's start is no limit."""
     b = Build()
     for n in range(5):
         at = 1000 * n
@@ -718,8 +718,8 @@ def test_a_device_that_no_process_launched_on_is_not_lost() -> None:
     for pid, device in ((1000, 0), (1001, 1)):
         for i in range(4):
             b.raw(
-                ph="X", cat="cuda_runtime", name="cudaLaunchKernel", pid=pid, tid=pid, ts=10_000 + 100 * i, dur=2,
-                args={"correlation": 10 * pid + i},
+                ph="X", cat="cuda_runtime", name="cudaLaunchKernel", pid=pid, tid=pid, ts=10_000 + 100 * i,
+                dur=2, args={"correlation": 10 * pid + i},
             ).raw(
                 ph="X", cat="kernel", name="gemm", pid=device, tid=7, ts=10_010 + 100 * i, dur=50,
                 args={"correlation": 10 * pid + i, "device": device, "stream": 7},
@@ -785,8 +785,8 @@ def test_a_bandwidth_that_no_link_carries_is_withheld() -> None:
     b = Build(world_size=8, deviceProperties=[{"id": 0, "name": "NVIDIA A100-SXM4-80GB"}])
     b.kernel(
         "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 10, 20, launched=(1, 2),
-        **{"Collective name": "allreduce", "In msg nelems": 4_400_000, "Out msg nelems": 4_400_000, "Group size": 8,
-           "dtype": "Float"},
+        **{"Collective name": "allreduce", "In msg nelems": 4_400_000, "Out msg nelems": 4_400_000,
+           "Group size": 8, "dtype": "Float"},
     )  # fmt: skip
     analysis = only(b)
     assert analysis.collectives[0].bus_bytes_per_second is None
@@ -805,3 +805,25 @@ def test_any_step_number_is_survived(number: str) -> None:
     b = Build().kernel("k", 10, 60, launched=(1, 2))
     b.raw(ph="X", cat="user_annotation", name=f"ProfilerStep#{number}", pid=4242, tid=4242, ts=10_000, dur=0)
     analyse(b)
+
+
+def test_with_stacks_the_users_own_line_is_named() -> None:
+    """Loader, fetcher and list comprehension only pass the call on; the dataset's line and what it waits in stay."""
+    chain = [
+        ("user_annotation", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 0),
+        ("python_function", "torch/utils/data/dataloader.py(720): __next__", 0.1),
+        ("python_function", "torch/utils/data/_utils/fetch.py(49): fetch", 0.3),
+        ("python_function", "train.py(9): __getitem__", 0.6),
+        ("python_function", "<built-in function sleep>", 1.2),
+    ]
+    b = Build()
+    for n in range(3):
+        at = 200 * n
+        b.step(n, at, at + 200)
+        for cat, name, inset in chain:
+            b.raw(
+                ph="X", cat=cat, name=name, pid=4242, tid=4242, ts=10_000 + at + inset, dur=round(100 - 2 * inset, 3)
+            )  # fmt: skip
+        b.kernel("k", at + 110, at + 190, launched=(at + 105, at + 107))
+    named = [c.name for c in only(b).devices[0].culprits["input"]]
+    assert named == ["train.py(9): __getitem__", "<built-in function sleep>"]

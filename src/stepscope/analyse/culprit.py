@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import numpy.typing as npt
 
@@ -21,6 +23,11 @@ WRAPPER_SHARE = 0.97
 """A frame whose time is a callee's up to this share only passes the call on."""
 ROOT_SHARE = 0.95
 """A frame that also covers this share of the whole window says nothing about the gap."""
+# Frames of the framework and the interpreter: a user looks for lines of their own.
+_LIBRARY = re.compile(
+    r"^(torch|torchvision|multiprocessing|threading|queue|concurrent|asyncio|contextlib|nn\.Module)[/.: (]"
+    r"|^<(built-in|frozen)|^enumerate\(DataLoader\)|(site|dist)-packages/|/lib/python3"
+)
 _BY_ROW = {cause for cause in RANK if cause not in ("launch", "python", "unknown")}
 
 
@@ -54,10 +61,11 @@ def _of_thread(
 ) -> list[Culprit]:
     total = when.total_ns
     if cause in _BY_ROW:
-        mask = rows.cause == RANK[cause]
+        # With stacks, the functions that the loader (or the checkpoint) calls say more than its own name.
+        mask = (rows.cause == RANK[cause]) | ((rows.kind == Kind.PYTHON) & ~rows.is_transparent)
         if cause in ("host_sync", "copy_wait"):
             # Charged run-ahead lies after the call: name every such call that ran since the previous gap.
-            return _calls(trace, rows, mask, total, windows)
+            return _calls(trace, rows, rows.cause == RANK[cause], total, windows)
     elif cause == "launch":
         mask = (rows.kind == Kind.OP) | (rows.kind == Kind.CALL)
     else:
@@ -69,7 +77,6 @@ def _of_thread(
         when,
         total,
         windows,
-        drop_roots=cause not in _BY_ROW,
         is_outermost=cause == "launch",
     )
 
@@ -122,7 +129,6 @@ def _names(
     total: int,
     windows: Intervals,
     *,
-    drop_roots: bool,
     is_outermost: bool,
 ) -> list[Culprit]:
     at = np.flatnonzero(mask)
@@ -143,7 +149,7 @@ def _names(
         if time < MIN_SHARE * total:
             continue
         outside_share = (intersect(open_, windows).total_ns - time) / max(span - total, 1)
-        if drop_roots and outside_share >= ROOT_SHARE and span - total > 0.02 * span:
+        if outside_share >= ROOT_SHARE and span - total > 0.02 * span:
             continue
         entries.append((name, time, int(at[mine[int(np.argmax(covered[mine]))]]), inside))
 
@@ -154,16 +160,22 @@ def _names(
             and rows.end_ns[inner] <= rows.end_ns[outer]
         )
 
+    def is_library(name_id: int) -> bool:
+        return _LIBRARY.search(trace.names[name_id]) is not None
+
     result = []
     for name, time, longest, inside in entries:
-        others = [(covered_ns, row) for other, covered_ns, row, _ in entries if other != name]
+        others = [(other, covered_ns, row) for other, covered_ns, row, _ in entries if other != name]
         if is_outermost:
             # An op and the ops it is made of are one thing to a reader: its own name is the one in the
             # model's code.
-            if any(lies_in(longest, row) for _, row in others):
+            if any(lies_in(longest, row) for _, _, row in others):
                 continue
-        elif drop_roots and any(
-            covered_ns >= WRAPPER_SHARE * time and lies_in(row, longest) for covered_ns, row in others
+        elif any(
+            covered_ns >= WRAPPER_SHARE * time
+            and lies_in(row, longest)
+            and (is_library(name) or not is_library(other))
+            for other, covered_ns, row in others
         ):
             continue
         biggest = int(np.argmax(inside.end - inside.start))

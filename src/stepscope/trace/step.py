@@ -11,7 +11,6 @@ from stepscope.model.trace import I32, I64, Trace
 from stepscope.trace.category import Kind
 from stepscope.trace.host_cause import STEP, NameFacts
 
-
 OVERHANG_NS = 1_000
 """Annotations may end this much after the next one began (pytorch#174555)."""
 
