@@ -808,7 +808,7 @@ def test_any_step_number_is_survived(number: str) -> None:
 
 
 def test_with_stacks_the_users_own_line_is_named() -> None:
-    """Loader, fetcher and list comprehension only pass the call on; the dataset's line and what it waits in stay."""
+    """Loader and fetcher only pass the call on; the dataset's line and what it waits in are named."""
     chain = [
         ("user_annotation", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 0),
         ("python_function", "torch/utils/data/dataloader.py(720): __next__", 0.1),
@@ -822,7 +822,8 @@ def test_with_stacks_the_users_own_line_is_named() -> None:
         b.step(n, at, at + 200)
         for cat, name, inset in chain:
             b.raw(
-                ph="X", cat=cat, name=name, pid=4242, tid=4242, ts=10_000 + at + inset, dur=round(100 - 2 * inset, 3)
+                ph="X", cat=cat, name=name, pid=4242, tid=4242, ts=10_000 + at + inset,
+                dur=round(100 - 2 * inset, 3),
             )  # fmt: skip
         b.kernel("k", at + 110, at + 190, launched=(at + 105, at + 107))
     named = [c.name for c in only(b).devices[0].culprits["input"]]
