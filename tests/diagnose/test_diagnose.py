@@ -11,6 +11,7 @@ from stepscope.cli.diagnose import exit_code
 from stepscope.model import report
 from stepscope.model.analysis import Culprit
 from stepscope.model.report import encode
+from stepscope.model.text import Lang
 from stepscope.rules import Broken
 from stepscope.rules.load import Catalog
 from stepscope.views.phrase import undecided_lines
@@ -409,3 +410,59 @@ def test_a_loader_that_could_not_be_seen_is_not_ruled_out() -> None:
         )
         for line in undecided_lines(answer.undecided, "en")
     )
+
+
+def several_files(lang: Lang = "en") -> report.Report:
+    """Three recordings of one process: none names a rank, and the second is the slow one."""
+    nothing = report.HealthIssue(code="no_steps", count=1, effect="none", detail="no device activity")
+    analyses = [
+        rank(
+            row(rank=None, input=input_ms * MS, total=total * MS),
+            issues=(nothing,),
+            operators=(report.Operator(name=f"op {total}", count=1, device_ns=5),),
+        )
+        for input_ms, total in ((30, 290), (130, 157), (20, 100))
+    ]
+    names = [f"run/host_7.{n}.pt.trace.json.gz" for n in (11, 22, 33)]
+    return told(*analyses, inputs=[trace(name, None) for name in names], lang=lang)
+
+
+def test_of_several_files_without_rank_the_answer_and_its_card_speak_of_one_row_by_its_file() -> None:
+    answer = several_files()
+    assert "82.8 % of the step (32.5 ms of 39.2 ms a step, file host_7.22.pt.trace.json.gz)" in (
+        answer.verdict.text
+    )
+    assert answer.verdict.row == 1
+    assert answer.findings[0].subject.row == 1
+    assert [each.input for each in answer.accounting] == [0, 1, 2]
+    assert {step.input for step in answer.steps} == {0, 1, 2}
+    (card,) = answer.cards
+    assert card.title.endswith("(3 files)")
+    assert [operator.name for operator in card.top_operators] == ["op 157"]
+    assert answer.top_operators == card.top_operators
+
+
+def test_files_of_one_name_are_told_by_their_folders_and_one_file_alone_needs_no_name() -> None:
+    both = [rank(row(rank=None, input=(20 + n) * MS)) for n in range(2)]
+    answer = told(*both, inputs=[trace("a/t.json", None), trace("b/t.json", None)])
+    assert "file b/t.json" in answer.verdict.text
+    alone = told(both[0], inputs=[trace("a/t.json", None)])
+    assert "file" not in alone.verdict.text
+    assert alone.accounting[0].input is None
+
+
+def test_a_file_of_two_processes_is_found_by_the_time_of_its_steps() -> None:
+    def at(name: str, start_ms: int, end_ms: int) -> report.Input:
+        return report.Input(kind="trace", name=name, start_ns=start_ms * MS, end_ns=end_ms * MS)
+
+    early, late = range(1, 3), range(10, 12)
+    ranks = [rank(row(rank=None, input=20 * MS), steps=steps) for steps in (early, early, late)]
+    answer = told(*ranks, inputs=[at("a", 0, 100), at("b", 200, 400)])
+    assert [each.input for each in answer.accounting] == [0, 0, 1]
+    unclear = told(*ranks, inputs=[at("a", 0, 400), at("b", 0, 400)])
+    assert [each.input for each in unclear.accounting] == [None, None, None]
+
+
+def test_ranks_in_a_row_are_told_as_a_range() -> None:
+    many = [rank(row(rank=n, input=20 * MS), world_size=9) for n in (0, 1, 2, 3, 7, 8)]
+    assert told(*many).cards[0].title.endswith("(ranks 0–3, 7, 8)")

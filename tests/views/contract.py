@@ -37,6 +37,7 @@ SHAPE: dict[str, Any] = {
     "verdict!": {
         "class!": "waiting-for-data|waiting-for-communication|computing-slowly|other-stall|healthy|undecided",
         "text!": "…",
+        "row": 0,
     },
     "inputs!": [
         {
@@ -106,6 +107,7 @@ SHAPE: dict[str, Any] = {
             "use!": "counted|partial|warm_up|no_device_data|marked",
             "rank": 0,
             "why": "…",
+            "input": 0,
         }
     ],
     "accounting!": [
@@ -136,6 +138,7 @@ SHAPE: dict[str, Any] = {
                 "slow_steps!": [0],
                 "period_steps": 0,
             },
+            "input": 0,
             "status!": "ok|degraded|withheld",
         }
     ],
@@ -211,7 +214,7 @@ SHAPE: dict[str, Any] = {
             "title!": "…",
             "onset_ns": 0,
             "onset_step": 0,
-            "subject!": {"job": "…", "ranks!": [0], "devices!": ["…"], "steps": [0, 0]},
+            "subject!": {"job": "…", "ranks!": [0], "devices!": ["…"], "steps": [0, 0], "row": 0},
             "cost": {"time_ns!": 0, "share!": 0.0, "of!": "…", "overlaps_with": ["…"], "num_steps": 0},
             "culprits": [
                 {"name!": "…", "time_ns!": 0, "share!": 0.0, "start_ns!": 0, "end_ns!": 0, "span": 0}

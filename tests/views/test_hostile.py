@@ -35,4 +35,15 @@ def test_any_name_is_printed_without_steering_the_reader(name: str, width: int, 
     for text in (shown(answer, lang, width), as_markdown(answer, lang)):
         steering = {c for c in text if unicodedata.category(c) in ("Cc", "Cf") and c not in "\n\u200b"}
         assert not steering
-    assert report.decode(as_json(answer)) == answer
+        assert not set(text) & {"\u2028", "\u2029"}
+    raw = as_json(answer)
+    assert report.decode(raw) == answer
+    assert not {c for c in raw if unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp") and c != "\n"}
+
+
+def test_no_control_character_of_any_plane_stands_raw_in_json() -> None:
+    steering = [chr(n) for n in range(0x110000) if unicodedata.category(chr(n)) in ("Cc", "Cf", "Zl", "Zp")]
+    answer = build.told(build.rank(build.row()), inputs=[build.trace("".join(steering))])
+    raw = as_json(answer)
+    assert not set(raw) & set(steering) - {"\n"}
+    assert report.decode(raw).inputs == answer.inputs

@@ -13,10 +13,11 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from stepscope.model import report
-from stepscope.model.text import Lang
+from stepscope.model.text import LANGS, Lang
 from stepscope.rules import load_catalog
 from stepscope.views.terminal import render_explain, render_report, render_rules
 from tests.diagnose import build
+from tests.diagnose.test_diagnose import several_files
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 REPORTS: dict[str, Callable[[Lang], report.Report]] = {
@@ -105,9 +106,43 @@ def test_a_chinese_report_has_no_english_sentence() -> None:
                 assert len(re.findall(r"\b[a-z]{2,} [a-z]{2,} [a-z]{2,}\b", line)) == 0, line
 
 
-def test_many_ranks_are_cut_and_said() -> None:
-    ranks = [build.rank(build.row(rank=n, input=20 * build.MS), world_size=12) for n in range(12)]
-    assert "+ 4 more rows in the JSON report" in shown(build.told(*ranks))
+def heads(text: str) -> list[str]:
+    """The lines over the bars."""
+    return [line for line in text.splitlines() if " a step" in line and line.startswith(("rank", "file"))]
+
+
+def test_of_many_ranks_those_spoken_of_have_bars_and_the_others_a_line() -> None:
+    def stalled(n: int) -> dict[str, int]:
+        return {"launch": 40 * build.MS} if n == 5 else {"input": (60 if n == 3 else 20) * build.MS}
+
+    ranks = [build.rank(build.row(rank=n, **stalled(n)), world_size=8) for n in range(8)]
+    text = shown(build.told(*ranks))
+    assert [head.split(",")[0] for head in heads(text)] == ["rank 3", "rank 5"]
+    rows = [re.split(r" {2,}", line.strip()) for line in text.splitlines() if re.match(r"  rank \d  ", line)]
+    assert [line[0] for line in rows] == [f"rank {n}" for n in (0, 1, 2, 4, 6, 7)]
+    wanted = ["rank 0", "25.0 ms", "80.0 %", "0.0 %", "0.0 %", "20.0 %", "waiting for input 20.0 %"]
+    assert rows[0] == wanted
+    assert "costs 60.0 % (15.0 ms a step), rank 3, confidence medium" in text
+    for lang in LANGS:
+        for line in shown(build.told(*ranks, lang=lang), lang, width=60).splitlines():
+            assert re.match(r"\s+[-+] |Next: |下一步：", line) or cell_len(line.rstrip()) <= 60, line
+
+
+def test_very_many_ranks_are_cut_and_said() -> None:
+    ranks = [build.rank(build.row(rank=n, input=20 * build.MS), world_size=40) for n in range(40)]
+    text = shown(build.told(*ranks))
+    assert "+ 7 more rows in the JSON report" in text
+    assert text.count("idle_input_share 20.0 % (>= 10.0 %)") == 8
+    assert "+ 32 more rows in the JSON report" in text
+
+
+def test_several_files_without_rank_are_labelled_by_file_and_what_they_all_say_is_said_once() -> None:
+    text = shown(several_files())
+    assert [head.split(",")[0] for head in heads(text)] == ["file host_7.22.pt.trace.json.gz"]
+    assert "file host_7.22.pt.trace.json.gz: idle_input_share 82.8 %" in text
+    assert "file host_7.33.pt.trace.json.gz: idle_input_share 20.0 %" in text
+    assert text.count("no device activity") == 1
+    assert "(3 times)" in text
 
 
 def test_the_bar_fills_its_width_exactly() -> None:

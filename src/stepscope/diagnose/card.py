@@ -5,23 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from stepscope.model import report
+from stepscope.model.feature import Observed
 from stepscope.model.text import Lang, Text
 from stepscope.rules import Catalog
 
 _RANKS = Text(en="{title} (ranks {ranks})", zh="{title}（rank {ranks}）")
+_FILES = Text(en="{title} ({count} files)", zh="{title}（{count} 个文件）")
 _PAIR = {"en": ", ", "zh": "、"}
+_HOTTEST = 5
 
 
 def cards(
     findings: Sequence[report.Finding],
     catalog: Catalog,
     notes: Mapping[str, tuple[str, ...]],
-    operators: Sequence[report.Operator],
+    about: Mapping[str, Observed],
+    accounting: Sequence[report.Accounting],
     lang: Lang,
 ) -> tuple[report.Card, ...]:
     """The cards in the order of their first finding; consequences lie on the card of their cause.
 
-    `notes` are what a reader must know of the findings of a rule, by its id.
+    `notes` are what a reader must know of the findings of a rule, by its id; `about` are the devices of the
+    findings, by theirs.
     """
     groups: dict[str, list[report.Finding]] = {}
     for finding in findings:
@@ -35,7 +40,9 @@ def cards(
             cause = next(f.explained_by for f in findings if f.id == cause)
         if cause is not None:
             groups[owner[cause]].append(finding)
-    return tuple(_card(rule_id, group, catalog, notes, operators, lang) for rule_id, group in groups.items())
+    return tuple(
+        _card(rule_id, group, catalog, notes, about, accounting, lang) for rule_id, group in groups.items()
+    )
 
 
 def _card(
@@ -43,7 +50,8 @@ def _card(
     group: Sequence[report.Finding],
     catalog: Catalog,
     notes: Mapping[str, tuple[str, ...]],
-    operators: Sequence[report.Operator],
+    about: Mapping[str, Observed],
+    accounting: Sequence[report.Accounting],
     lang: Lang,
 ) -> report.Card:
     rule, first = catalog[rule_id], group[0]
@@ -51,7 +59,10 @@ def _card(
     ranks = sorted({rank for finding in own for rank in finding.subject.ranks})
     title = first.title
     if len(ranks) > 1:
-        title = _RANKS.in_(lang).format(title=title, ranks=_PAIR[lang].join(map(str, ranks)))
+        title = _RANKS.in_(lang).format(title=title, ranks=_PAIR[lang].join(_runs(ranks)))
+    files = {accounting[f.subject.row].input for f in own if f.subject.row is not None}
+    if len(files) > 1 and not ranks:
+        title = _FILES.in_(lang).format(title=title, count=len(files))
     earliest = min(
         (f for f in own if f.onset_step is not None), key=lambda f: (f.onset_step or 0, f.id), default=None
     )
@@ -64,7 +75,7 @@ def _card(
         onset_ns=earliest.onset_ns if earliest else None,
         onset_step=earliest.onset_step if earliest else None,
         checks=tuple(check.in_(lang) for check in rule.checks),
-        top_operators=_hottest(operators, first.subject.ranks),
+        top_operators=hottest(about[first.id].rank.operators),
         ruled_out=tuple(out for out in first.ruled_out if _out_everywhere(out.rule, own)),
         unknown=tuple(dict.fromkeys(line for finding in own for line in finding.unknown)),
         notes=tuple(dict.fromkeys(note for each in sorted(fired) for note in notes.get(each, ()))),
@@ -75,6 +86,19 @@ def _out_everywhere(rule_id: str, own: Sequence[report.Finding]) -> bool:
     return all(any(out.rule == rule_id for out in finding.ruled_out) for finding in own)
 
 
-def _hottest(operators: Sequence[report.Operator], ranks: Sequence[int]) -> tuple[report.Operator, ...]:
-    own = [o for o in operators if (o.rank in ranks or not ranks) and o.device_ns > 0]
-    return tuple(sorted(own, key=lambda o: (-o.device_ns, o.name))[:5])
+def hottest(operators: Sequence[report.Operator]) -> tuple[report.Operator, ...]:
+    """The five ops with the most device time."""
+    own = [operator for operator in operators if operator.device_ns > 0]
+    return tuple(sorted(own, key=lambda o: (-o.device_ns, o.name))[:_HOTTEST])
+
+
+def _runs(ranks: Sequence[int]) -> list[str]:
+    """Sorted ranks, three and more in a row as `0–7`."""
+    runs: list[list[int]] = []
+    for rank in ranks:
+        if runs and rank == runs[-1][-1] + 1:
+            runs[-1].append(rank)
+        else:
+            runs.append([rank])
+    told = [[f"{run[0]}–{run[-1]}"] if len(run) > 2 else list(map(str, run)) for run in runs]
+    return [each for run in told for each in run]

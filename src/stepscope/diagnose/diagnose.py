@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import get_args
 
 import msgspec
@@ -14,7 +14,7 @@ from stepscope.diagnose import card, command, verdict, word
 from stepscope.diagnose.claim import Claim, claims
 from stepscope.diagnose.onset import onset
 from stepscope.model import report
-from stepscope.model.analysis import RankAnalysis
+from stepscope.model.analysis import DeviceAnalysis, RankAnalysis
 from stepscope.model.feature import Clause, Facts, Observed
 from stepscope.model.text import Lang
 from stepscope.rules import Catalog, judge
@@ -43,6 +43,8 @@ class _Row:
     """One device of one rank, judged by every rule."""
 
     observed: Observed
+    place: int | None
+    """The place of its row in the report's accounting."""
     facts: Facts
     found: tuple[rules.Finding, ...]
     clear: tuple[rules.Clear, ...]
@@ -53,22 +55,31 @@ def diagnose(
     analyses: Sequence[RankAnalysis], inputs: Sequence[report.Input], options: Options
 ) -> report.Report:
     """The report of these ranks. `inputs` are named in the next command; one with an error is only listed."""
+    analyses = _of_files(analyses, inputs)
+    accounting = tuple(row for analysis in analyses for row in analysis.accounting)
     rows = [
-        _judged(Observed(analysis, device), options.catalog)
-        for analysis in analyses
-        for device in analysis.devices
+        _judged(Observed(analysis, device), place, options.catalog)
+        for analysis, device, place in _placed(analyses)
     ]
     health = _health(analyses, inputs, options.catalog)
     told = sorted(_told(rows, options), key=_order)
     findings = [each.finding for each in told]
     operators = tuple(operator for analysis in analyses for operator in analysis.operators)
     worst = next(iter(findings), None)
-    top = _top_operators(operators, worst.subject.ranks if worst else ())
     undecided = _undecided(rows, inputs, findings, _has_all_ranks(analyses), options.lang)
     about = {each.finding.id: each.observed for each in told}
     answer = verdict.verdict(
-        health, [row.observed for row in rows], findings, about, options.catalog, options.lang
+        health,
+        [row.observed for row in rows],
+        findings,
+        about,
+        options.catalog,
+        options.lang,
+        inputs,
+        {id(row.observed): row.place for row in rows if row.place is not None},
     )
+    of_answer = next((row.observed for row in rows if row.place == answer.row), None)
+    in_question = about[worst.id] if worst else of_answer
     return report.Report(
         tool=report.Tool(name="stepscope", version=VERSION, native_loader=options.native_loader),
         verdict=answer,
@@ -76,23 +87,78 @@ def diagnose(
         health=health,
         window=_window(analyses, inputs),
         steps=tuple(step for analysis in analyses for step in analysis.steps),
-        accounting=tuple(row for analysis in analyses for row in analysis.accounting),
+        accounting=accounting,
         operators=operators,
-        top_operators=top,
+        top_operators=card.hottest(in_question.rank.operators if in_question else operators),
         kernels=tuple(kernel for analysis in analyses for kernel in analysis.kernels),
         collectives=tuple(c for analysis in analyses for c in analysis.collectives),
         findings=tuple(findings),
-        cards=card.cards(findings, options.catalog, _notes(rows, options.lang), operators, options.lang),
+        cards=card.cards(
+            findings, options.catalog, _notes(rows, options.lang), about, accounting, options.lang
+        ),
         undecided=undecided,
         next=_next(analyses, inputs, health, told, undecided, options.catalog),
     )
 
 
-def _judged(observed: Observed, catalog: Catalog) -> _Row:
+def _of_files(analyses: Sequence[RankAnalysis], inputs: Sequence[report.Input]) -> Sequence[RankAnalysis]:
+    """The analyses with the places of their files, where files are all that tells rows without rank apart."""
+    files = [place for place, i in enumerate(inputs) if i.kind == "trace" and i.error is None]
+    nameless = [analysis for analysis in analyses if analysis.rank is None]
+    if len(files) < 2 or not nameless:
+        return analyses
+    without_rank = [place for place in files if inputs[place].rank is None]
+    # A file of several processes has several analyses: then only the time of its steps tells.
+    in_order = iter(without_rank) if len(without_rank) == len(nameless) else None
+
+    def of_file(analysis: RankAnalysis) -> RankAnalysis:
+        if analysis.rank is not None:
+            return analysis
+        place = next(in_order) if in_order is not None else _file_at(analysis, without_rank, inputs)
+
+        def placed(row: report.Accounting) -> report.Accounting:
+            return msgspec.structs.replace(row, input=place)
+
+        return replace(
+            analysis,
+            steps=tuple(msgspec.structs.replace(step, input=place) for step in analysis.steps),
+            accounting=tuple(placed(row) for row in analysis.accounting),
+            devices=tuple(replace(d, accounting=placed(d.accounting)) for d in analysis.devices),
+        )
+
+    return [of_file(analysis) for analysis in analyses]
+
+
+def _file_at(analysis: RankAnalysis, places: Sequence[int], inputs: Sequence[report.Input]) -> int | None:
+    """The only file whose time holds the first step, `None` where none or several do."""
+    if not analysis.steps:
+        return None
+    start = analysis.steps[0].start_ns
+    extents = [(place, inputs[place].start_ns, inputs[place].end_ns) for place in places]
+    known = [(place, begin, end) for place, begin, end in extents if begin is not None and end is not None]
+    holding = [place for place, begin, end in known if begin <= start <= end]
+    return holding[0] if len(holding) == 1 else None
+
+
+def _placed(
+    analyses: Sequence[RankAnalysis],
+) -> Iterator[tuple[RankAnalysis, DeviceAnalysis, int | None]]:
+    """Every device of every rank, with the place of its row in the report's accounting."""
+    begin = 0
+    for analysis in analyses:
+        for device in analysis.devices:
+            own = (n for n, row in enumerate(analysis.accounting) if row == device.accounting)
+            place = next(own, None)
+            yield analysis, device, None if place is None else begin + place
+        begin += len(analysis.accounting)
+
+
+def _judged(observed: Observed, place: int | None, catalog: Catalog) -> _Row:
     known = facts(observed, dict.fromkeys(f for rule in catalog for f in rule.features()))
     outcomes = [judge(rule, known) for rule in catalog]
     return _Row(
         observed,
+        place,
         known,
         tuple(o for o in outcomes if isinstance(o, rules.Finding)),
         tuple(o for o in outcomes if isinstance(o, rules.Clear)),
@@ -184,6 +250,7 @@ def _finding(
             ranks=() if observed.rank.rank is None else (observed.rank.rank,),
             devices=(_device_name(observed),),
             steps=(since.step, since.last_step) if since else _counted(observed.rank),
+            row=row.place,
         ),
         cost=None
         if claim is None or share is None
@@ -468,11 +535,3 @@ def _window(analyses: Sequence[RankAnalysis], inputs: Sequence[report.Input]) ->
     starts = [i.start_ns for i in inputs if i.start_ns is not None]
     ends = [i.end_ns for i in inputs if i.end_ns is not None]
     return report.Window(start_ns=min(starts), end_ns=max(ends)) if starts and ends else None
-
-
-def _top_operators(operators: Sequence[report.Operator], ranks: Sequence[int]) -> tuple[report.Operator, ...]:
-    """The five ops with the most device time, of the first finding's rank or else the first rank."""
-    seen = list(dict.fromkeys(operator.rank for operator in operators))
-    rank = next((r for r in ranks if r in seen), seen[0] if seen else None)
-    own = [operator for operator in operators if operator.rank == rank and operator.device_ns > 0]
-    return tuple(sorted(own, key=lambda o: (-o.device_ns, o.name))[:5])

@@ -24,12 +24,19 @@ def verdict(
     about: Mapping[str, Observed],
     catalog: Catalog,
     lang: Lang,
+    inputs: Sequence[report.Input] = (),
+    places: Mapping[int, int] | None = None,
 ) -> report.Verdict:
-    """The answer over all devices; `findings` in their final order, `about` their devices by id."""
-    class_, text = _answer(health, observed, findings, about, catalog)
+    """The answer over all devices; `findings` in their final order, `about` their devices by id.
+
+    `inputs` name the files, `places` are those of the devices' rows in the report, by the identity of what
+    was observed.
+    """
+    class_, text, row = _answer(health, observed, findings, about, catalog, inputs)
     label = word.VERDICT[class_]
     sentence = Text(en=f"{label.en}{text.en}.", zh=f"{label.zh}{text.zh}。")
-    return report.Verdict(class_=class_, text=sentence.in_(lang))
+    place = None if row is None else (places or {}).get(id(row))
+    return report.Verdict(class_=class_, text=sentence.in_(lang), row=place)
 
 
 def _answer(
@@ -38,18 +45,28 @@ def _answer(
     findings: Sequence[report.Finding],
     about: Mapping[str, Observed],
     catalog: Catalog,
-) -> tuple[report.VerdictClass, Text]:
+    inputs: Sequence[report.Input],
+) -> tuple[report.VerdictClass, Text, Observed | None]:
+    """The class, what follows its name, and the device that the sentence speaks of."""
     if health.verdict == "unusable" or not observed:
-        return "undecided", Text(
-            en=": the inputs hold no timed work, so nothing can be said of any step",
-            zh="：输入中没有带时间的任务，无法对任何一步作出判断",
+        return (
+            "undecided",
+            Text(
+                en=": the inputs hold no timed work, so nothing can be said of any step",
+                zh="：输入中没有带时间的任务，无法对任何一步作出判断",
+            ),
+            None,
         )
     seen = [row for row in observed if has_device(row)]
     if not seen and not any(row.rank.accelerator == "cpu" for row in observed):
-        return "undecided", Text(
-            en=": no device activity was recorded, so nothing can be said of the device; record with the "
-            "profiler's device activity",
-            zh="：没有录到设备活动，无法对设备作出判断；请在录制时打开设备活动",
+        return (
+            "undecided",
+            Text(
+                en=": no device activity was recorded, so nothing can be said of the device; record with the "
+                "profiler's device activity",
+                zh="：没有录到设备活动，无法对设备作出判断；请在录制时打开设备活动",
+            ),
+            observed[0],
         )
     worst = next(
         (f for f in findings if f.explained_by is None and f.cost and f.cost.share >= LEAST_SHARE), None
@@ -61,22 +78,29 @@ def _answer(
         account = row.device.accounting
         idle = account.idle_ns / account.total_ns if account.total_ns else 0.0
         if idle >= LEAST_SHARE and (worst is None or worst.cost is None or idle > worst.cost.share):
-            spent = word.span_of(account, account.idle_ns, row.rank.rank)
-            return "undecided", Text(
-                en=f": the device is idle for {spent.en}, and why is withheld: the data cannot tell",
-                zh=f"：设备空闲{spent.zh}，原因不予给出：数据不足以判断",
+            spent = word.span_of(account, account.idle_ns, word.whose(account, inputs))
+            return (
+                "undecided",
+                Text(
+                    en=f": the device is idle for {spent.en}, and why is withheld: the data cannot tell",
+                    zh=f"：设备空闲{spent.zh}，原因不予给出：数据不足以判断",
+                ),
+                row,
             )
     if worst is not None and worst.cost is not None:
-        return catalog[worst.rule].verdict, _of_finding(worst, about[worst.id])
+        row = about[worst.id]
+        return catalog[worst.rule].verdict, _of_finding(worst, row, inputs), row
+    least = min(seen or observed, key=lambda row: _share(row.device.accounting, "compute"))
     if seen and not withheld and len(_fired(findings, catalog, "healthy")) == len(seen):
-        return "healthy", _healthy(seen)
-    return "undecided", _nothing_found(seen or observed)
+        return "healthy", _healthy(least, len(seen), inputs), least
+    return "undecided", _nothing_found(least, len(seen or observed), inputs), least
 
 
-def _of_finding(finding: report.Finding, row: Observed) -> Text:
+def _of_finding(finding: report.Finding, row: Observed, inputs: Sequence[report.Input]) -> Text:
     """The finding's title with its time. The title is in the report's language, so both sides carry it."""
     assert finding.cost is not None
-    spent = word.span_of(row.device.accounting, finding.cost.time_ns, row.rank.rank)
+    account = row.device.accounting
+    spent = word.span_of(account, finding.cost.time_ns, word.whose(account, inputs))
     bare = ("", "") if has_device(row) else ("; no accelerator work was recorded", "；没有录到加速器任务")
     return Text(
         en=f", {spent.en}: {word.lowered(finding.title)}{bare[0]}",
@@ -90,11 +114,11 @@ def _fired(
     return [finding for finding in findings if catalog[finding.rule].verdict == class_]
 
 
-def _healthy(seen: Sequence[Observed]) -> Text:
-    least = min(seen, key=lambda row: _share(row.device.accounting, "compute"))
+def _healthy(least: Observed, num_rows: int, inputs: Sequence[report.Input]) -> Text:
     account = least.device.accounting
-    spent = word.span_of(account, account.compute_ns, least.rank.rank if len(seen) > 1 else None)
-    least_of = ("at least ", "至少") if len(seen) > 1 else ("", "")
+    owner = word.whose(account, inputs) if num_rows > 1 else None
+    spent = word.span_of(account, account.compute_ns, owner)
+    least_of = ("at least ", "至少") if num_rows > 1 else ("", "")
     return Text(
         en=f": the device computes {least_of[0]}{spent.en}; no stall is worth removing, what is left is in "
         "the kernels",
@@ -102,25 +126,26 @@ def _healthy(seen: Sequence[Observed]) -> Text:
     )
 
 
-def _nothing_found(rows: Sequence[Observed]) -> Text:
+def _nothing_found(row: Observed, num_rows: int, inputs: Sequence[report.Input]) -> Text:
     """No cause reaches its threshold: what there is, of the row that computes least."""
-    row = min(rows, key=lambda each: _share(each.device.accounting, "compute"))
     account = row.device.accounting
     largest = max(_STALLS, key=lambda part: part_ns(account, part))
     name = _with_culprit(word.part_of(account, largest), row, largest)
     share = percent(_share(account, largest))
     busy = percent(_share(account, "compute"))
+    owner = word.whose(account, inputs) if num_rows > 1 else None
+    who, here = ("", "") if owner is None else (f", {owner.en}", f"，{owner.zh}")
     if not has_device(row):
         return Text(
             en=": no accelerator work was recorded, and no known cause reaches its threshold; ops take "
-            f"{busy} of the host's time, the largest other part is {share} ({name.en})",
+            f"{busy} of the host's time, the largest other part is {share} ({name.en}{who})",
             zh=f"：没有录到加速器任务，且没有已知原因达到阈值；算子占主机 {busy} 的时间，"
-            f"其余最大的部分为 {share}（{name.zh}）",
+            f"其余最大的部分为 {share}（{name.zh}{here}）",
         )
     return Text(
         en=f": no known cause reaches its threshold; the device computes for {busy} of the time, the "
-        f"largest other part is {share} ({name.en})",
-        zh=f"：没有已知原因达到阈值；设备 {busy} 的时间在计算，其余最大的部分为 {share}（{name.zh}）",
+        f"largest other part is {share} ({name.en}{who})",
+        zh=f"：没有已知原因达到阈值；设备 {busy} 的时间在计算，其余最大的部分为 {share}（{name.zh}{here}）",
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from stepscope.analyse.features import Absence
 from stepscope.model import report
@@ -101,13 +102,36 @@ def absent(why: Absence, num_steps: int) -> Text | None:
             return None
 
 
-def span_of(row: report.Accounting, time_ns: int, rank: int | None) -> Text:
+_LONGEST_FILE = 60
+
+
+def file_of(row: report.Accounting, inputs: Sequence[report.Input]) -> str | None:
+    """What the file of a row is called, where a rank does not tell the rows apart."""
+    if row.input is None or row.input >= len(inputs):
+        return None
+    last = Counter(each.name.rpartition("/")[2] for each in inputs)
+    whole = inputs[row.input].name
+    name = whole.rpartition("/")[2]
+    name = whole if last[name] > 1 or not name else name
+    half = (_LONGEST_FILE - 3) // 2
+    return name if len(name) <= _LONGEST_FILE else f"{name[:half]}...{name[-half:]}"
+
+
+def whose(row: report.Accounting, inputs: Sequence[report.Input]) -> Text | None:
+    """The rank or else the file of a row, `None` where there is but one that nobody named."""
+    if row.rank is not None:
+        return Text(en=f"rank {row.rank}", zh=f"rank {row.rank}")
+    file = file_of(row, inputs)
+    return None if file is None else Text(en=f"file {file}", zh=f"文件 {file}")
+
+
+def span_of(row: report.Accounting, time_ns: int, owner: Text | None) -> Text:
     """How much of a row a time is: its share, and per step where there are steps."""
     share = percent(time_ns / row.total_ns) if row.total_ns else "0 %"
     steps = row.num_steps if row.scope == "steps" and row.num_steps else None
     each = duration(time_ns / (steps or 1))
     whole = duration(row.total_ns / (steps or 1))
-    who, here = ("", "") if rank is None else (f", rank {rank}", f"，rank {rank}")
+    who, here = ("", "") if owner is None else (f", {owner.en}", f"，{owner.zh}")
     if steps:
         return Text(
             en=f"{share} of the step ({each} of {whole} a step{who})",

@@ -62,6 +62,8 @@ class Verdict(_Part, frozen=True, kw_only=True):
 
     class_: VerdictClass = field(name="class")
     text: str
+    row: int | None = None
+    """The place in `accounting` of the row that the sentence speaks of."""
 
 
 class Input(_Part, frozen=True, kw_only=True):
@@ -165,6 +167,8 @@ class Step(_Part, frozen=True, kw_only=True):
     use: StepUse
     rank: int | None = None
     why: str | None = None
+    input: int | None = None
+    """The place in `inputs` of its file, where there are several and the file names no rank."""
 
 
 class Device(_Part, frozen=True, kw_only=True):
@@ -247,6 +251,8 @@ class Accounting(_Part, frozen=True, kw_only=True):
     communication: Communication | None = None
     host: HostShares | None = None
     variation: Variation | None = None
+    input: int | None = None
+    """The place in `inputs` of its file, where there are several and the file names no rank."""
 
 
 class Operator(_Part, frozen=True, kw_only=True):
@@ -344,6 +350,8 @@ class Subject(_Part, frozen=True, kw_only=True):
     ranks: tuple[int, ...] = field(default_factory=_written)
     devices: tuple[str, ...] = field(default_factory=_written)
     steps: tuple[int, int] | None = None
+    row: int | None = None
+    """The place in `accounting` of the row that it was judged by."""
 
 
 class Cost(_Part, frozen=True, kw_only=True):

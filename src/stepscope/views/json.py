@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -11,8 +12,23 @@ from stepscope.model.report import Report, encode
 
 
 def render(report_: Report) -> str:
-    """The report as indented JSON, ending in a newline."""
-    return msgspec.json.format(encode(report_), indent=2).decode() + "\n"
+    """The report as indented JSON, ending in a newline; what could steer a terminal is escaped."""
+    text = msgspec.json.format(encode(report_), indent=2).decode()
+    return _STEERING.sub(_escaped, text) + "\n"
+
+
+# Characters outside ASCII that control or format (msgspec escapes the others): they stand in strings only.
+_STEERING = re.compile(
+    "[\x7f-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b-\u200f\u2028-\u202e"
+    "\u2060-\u2064\u2066-\u206f\ufeff\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0001\U000e0020-\U000e007f]"
+)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    """One character as JSON's `\\uXXXX`, in two halves beyond the first 65,536."""
+    units = match[0].encode("utf-16-be")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
 
 def schema() -> dict[str, Any]:

@@ -3,46 +3,65 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
+from stepscope.diagnose.word import whose
 from stepscope.model import report
 from stepscope.model.text import Lang, duration, number, percent
-from stepscope.views.detail import input_error, issue_detail, withheld_why
+from stepscope.views.detail import input_error, withheld_why
 from stepscope.views.label import (
     brackets,
     colon,
     counted,
-    health_code,
     joined,
     part_of,
     withheld_name,
     word,
 )
 from stepscope.views.phrase import (
+    compact,
+    compact_head,
     cost_of,
     evidence_head,
     gain_of,
+    issue_lines,
     layer_of,
     ruled_out,
     since,
     slow_steps,
+    subject_of,
     tells,
     undecided_lines,
 )
-from stepscope.views.shape import device_name, harmless, parts, per_step, readable, shown_rows
+from stepscope.views.shape import (
+    device_name,
+    full_rows,
+    harmless,
+    parts,
+    per_step,
+    readable,
+    shown_rows,
+)
 
-_MOST_ROWS = 8
+_MOST_ROWS = 32
+_MOST_FULL = 2
+_MOST_EVIDENCE = 8
 _NAME_WIDTH = 80
 
 
 def render(report_: report.Report, lang: Lang = "en") -> str:
     """The report as Markdown (GitHub's), ending in a newline."""
     lines = [f"**{escaped(report_.verdict.text)}**", "", *_health(report_, lang)]
-    rows = shown_rows(report_.accounting)
-    for row in rows[:_MOST_ROWS]:
-        lines += ["", *_row(row, report_.steps, lang)]
-    if len(rows) > _MOST_ROWS:
-        lines += ["", f"+ {len(rows) - _MOST_ROWS} {word('more_rows', lang)}"]
+    full = full_rows(report_, _MOST_FULL)
+    for row in full:
+        lines += ["", *_row(row, report_, lang)]
+    rest = [row for row in shown_rows(report_.accounting) if not any(row is each for each in full)]
+    if rest:
+        lines += ["", "| " + " | ".join(compact_head(lang)) + " |", "|---|--:|--:|--:|--:|--:|---|"]
+        cells = [map(escaped, compact(row, report_, lang)) for row in rest[:_MOST_ROWS]]
+        lines += ["| " + " | ".join(line) + " |" for line in cells]
+    if len(rest) > _MOST_ROWS:
+        lines += ["", f"+ {len(rest) - _MOST_ROWS} {word('more_rows', lang)}"]
     by_id = {finding.id: finding for finding in report_.findings}
     for card in report_.cards:
         lines += ["", *_card(card, report_, by_id, lang)]
@@ -94,12 +113,9 @@ def _health(report_: report.Report, lang: Lang) -> list[str]:
     issues = [issue for issue in health.issues if issue.effect != "none"]
     lines += [""] if issues or health.withheld or used < len(report_.inputs) else []
     withheld = {each.why for each in health.withheld}
-    for issue in issues:
-        if issue.effect != "withheld" or issue.detail not in withheld:
-            lines.append(
-                f"- {word(issue.effect, lang)}{colon(lang)}{escaped(health_code(issue, lang))}{colon(lang)}"
-                f"{escaped(issue_detail(issue, lang))}"
-            )
+    told_here = [i for i in issues if i.effect != "withheld" or i.detail not in withheld]
+    has_ranks = len({row.rank for row in report_.accounting}) > 1
+    lines += [f"- {line}" for _, line in issue_lines(told_here, lang, has_ranks=has_ranks, text=escaped)]
     for each in health.withheld:
         lines.append(
             f"- {word('withheld', lang)}{colon(lang)}{escaped(withheld_name(each, lang))}{colon(lang)}"
@@ -113,10 +129,10 @@ def _health(report_: report.Report, lang: Lang) -> list[str]:
     return lines
 
 
-def _row(row: report.Accounting, steps: Sequence[report.Step], lang: Lang) -> list[str]:
+def _row(row: report.Accounting, report_: report.Report, lang: Lang) -> list[str]:
     has_steps = row.scope == "steps"
     told = [
-        "" if row.rank is None else f"{word('rank', lang)} {row.rank}",
+        "" if (owner := whose(row, report_.inputs)) is None else escaped(owner.in_(lang)),
         word("host", lang)
         if row.device.kind == "cpu"
         else f"{word('device', lang)} {escaped(device_name(row.device))}",
@@ -130,7 +146,7 @@ def _row(row: report.Accounting, steps: Sequence[report.Step], lang: Lang) -> li
         f"{duration(per_step(row, spent))} |"
         for name, spent in parts(row)
     ]
-    slow = slow_steps(row, steps, lang)
+    slow = slow_steps(row, report_.steps, lang)
     return [head, "|---|--:|--:|", *body, *(["", slow] if slow else [])]
 
 
@@ -143,7 +159,7 @@ def _card(
     told = [code(worst.rule), f"{word('confidence', lang)} {word(worst.confidence, lang)}"]
     if worst.cost is not None:
         told.insert(0, cost_of(worst.cost, lang))
-    told.append(since(card, report_, lang))
+    told += [escaped(subject_of(worst, report_, lang)), since(card, report_, lang)]
     lines = [
         f"### {word(worst.severity, lang)}{colon(lang)}{escaped(card.title)}",
         "",
@@ -152,11 +168,13 @@ def _card(
     lines += [escaped(card.explanation)] if card.explanation is not None else []
     lines += ["", f"{evidence_head(worst, lang)}{colon(lang)}".rstrip(), ""]
     lines += [
-        _evidence(e, f.subject.ranks if len(own) > 1 else (), worst, lang)
-        for f in own
+        _evidence(e, escaped(subject_of(f, report_, lang)) if len(own) > 1 else "", worst, lang)
+        for f in own[:_MOST_EVIDENCE]
         for e in f.evidence
         if tells(e) and (f is worst or e.threshold is not None)
     ]
+    if len(own) > _MOST_EVIDENCE:
+        lines.append(f"- + {len(own) - _MOST_EVIDENCE} {word('more_rows', lang)}")
     lines += _meanwhile(worst, lang)
     lines += [
         f"- {word('consequence', lang)}{colon(lang)}{escaped(f.title)}"
@@ -173,11 +191,10 @@ def _card(
     return lines
 
 
-def _evidence(evidence: report.Evidence, ranks: Sequence[int], worst: report.Finding, lang: Lang) -> str:
+def _evidence(evidence: report.Evidence, who: str, worst: report.Finding, lang: Lang) -> str:
     told = f"{code(evidence.feature)} {number(evidence.value, evidence.unit)}"
     if evidence.op is not None and evidence.threshold is not None:
         told += f" ({escaped(evidence.op)} {number(evidence.threshold, evidence.unit)})"
-    who = f"{word('rank', lang)} {ranks[0]}" if ranks else ""
     return "- " + joined((who, told, layer_of(evidence, worst, lang)), lang)
 
 

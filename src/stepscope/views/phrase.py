@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from stepscope.diagnose.word import part_of, whose
 from stepscope.model import report
 from stepscope.model.text import Lang, duration, percent
-from stepscope.views.detail import settling
-from stepscope.views.label import ORIGIN, brackets, colon, joined, word
+from stepscope.views.detail import issue_detail, settling
+from stepscope.views.label import ORIGIN, brackets, colon, health_code, joined, word
+from stepscope.views.shape import device_name, largest_idle, per_step, shown_rows
 
 _MOST_SLOW = 4
 
@@ -31,6 +33,66 @@ def gain_of(remedy: report.Remedy, cost: report.Cost | None, lang: Lang) -> str:
     if lang == "zh":
         return f"{word('gain', lang)}{'每步' if is_step else '全程'}的 {least} 至 {most}"
     return f"{word('gain', lang)}: {least} to {most} of the {'step' if is_step else 'trace'}"
+
+
+def owner_of(row: report.Accounting, report_: report.Report, lang: Lang) -> str:
+    """The rank or the file of a row; of several devices of one, the device too."""
+    owner = whose(row, report_.inputs)
+    others = [each for each in shown_rows(report_.accounting) if each is not row]
+    is_shared = any((each.rank, each.input) == (row.rank, row.input) for each in others)
+    device = f"{word('device', lang)} {device_name(row.device)}" if is_shared else ""
+    return joined(("" if owner is None else owner.in_(lang), device), lang)
+
+
+def subject_of(finding: report.Finding, report_: report.Report, lang: Lang) -> str:
+    """Whose row a finding is of, where the report has several."""
+    place = finding.subject.row
+    if place is None or place >= len(report_.accounting) or len(shown_rows(report_.accounting)) < 2:
+        return ""
+    return owner_of(report_.accounting[place], report_, lang)
+
+
+def compact_head(lang: Lang) -> list[str]:
+    """The columns of the rows that are not shown in full."""
+    keys = ("row", "compute", "communication", "copies", "idle", "largest_idle")
+    return [word("row", lang), word("per_step", lang), *(word(key, lang) for key in keys[1:])]
+
+
+def compact(row: report.Accounting, report_: report.Report, lang: Lang) -> list[str]:
+    """One row in the columns of `compact_head`."""
+    whole = row.total_ns or 1
+    times = (row.compute_ns, row.communication_exposed_ns, row.copy_exposed_ns, row.idle_ns)
+    largest = largest_idle(row)
+    cause = ""
+    if largest is not None:
+        name = part_of(row, largest[0]).in_(lang)
+        for prefix in ("idle, ", "idle ", "空闲："):
+            name = name.removeprefix(prefix)
+        cause = f"{name} {percent(largest[1] / whole)}"
+    each = duration(per_step(row, row.total_ns))
+    return [owner_of(row, report_, lang), each, *(percent(time / whole) for time in times), cause]
+
+
+def issue_lines(
+    issues: Iterable[report.HealthIssue], lang: Lang, *, has_ranks: bool, text: Callable[[str], str] = str
+) -> list[tuple[report.Effect, str]]:
+    """Health issues as lines; what several inputs say in the same words is one line with their count."""
+    groups: dict[tuple[report.Effect, str, str], list[report.HealthIssue]] = {}
+    for issue in issues:
+        key = (issue.effect, health_code(issue, lang), issue_detail(issue, lang))
+        groups.setdefault(key, []).append(issue)
+    lines: list[tuple[report.Effect, str]] = []
+    for (effect, code, detail), same in groups.items():
+        ranks = sorted({issue.rank for issue in same if issue.rank is not None})
+        if len(same) > 1 and len(ranks) != len(same):
+            who = f"{len(same)} 次" if lang == "zh" else f"{len(same)} times"
+        elif len(ranks) > 1:
+            who = f"{len(ranks)} 个 rank" if lang == "zh" else f"{len(ranks)} ranks"
+        else:
+            who = f"{word('rank', lang)} {ranks[0]}" if ranks and has_ranks else ""
+        told = f"{text(code)}{brackets(who, lang)}{colon(lang)}{text(detail)}"
+        lines.append((effect, f"{word(effect, lang)}{colon(lang)}{told}"))
+    return lines
 
 
 def evidence_head(finding: report.Finding, lang: Lang) -> str:
@@ -74,7 +136,7 @@ def slow_steps(row: report.Accounting, steps: Iterable[report.Step], lang: Lang)
     variation = row.variation
     if variation is None or not variation.slow_steps or variation.median_ns is None:
         return ""
-    took = {step.step: step.dur_ns for step in steps if step.rank == row.rank}
+    took = {step.step: step.dur_ns for step in steps if (step.rank, step.input) == (row.rank, row.input)}
     told = [(number, took[number]) for number in variation.slow_steps if number in took]
     shown = sorted(told, key=lambda each: -each[1])[:_MOST_SLOW]
     more = len(told) - len(shown)

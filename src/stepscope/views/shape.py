@@ -10,13 +10,38 @@ from stepscope.model import report
 
 
 def shown_rows(accounting: Sequence[report.Accounting]) -> list[report.Accounting]:
-    """One row a (rank, device): that of steps where there is one, else that of the whole trace."""
-    rows: dict[tuple[int | None, int | None, str | None], report.Accounting] = {}
+    """One row a (rank or file, device): that of steps where there is one, else that of the whole trace."""
+    rows: list[report.Accounting] = []
+    open_: dict[tuple[int | str | None, ...], tuple[int, set[report.Scope]]] = {}
     for row in accounting:
-        key = (row.rank, row.device.index, row.device.uuid)
-        if key not in rows or row.scope == "steps":
-            rows[key] = row
-    return list(rows.values())
+        key = (row.rank, row.input, row.device.index, row.device.uuid, row.device.kind)
+        place, scopes = open_.get(key, (-1, set()))
+        if place < 0 or row.scope in scopes:
+            # The same device of another process: of each there is at most one row a scope.
+            open_[key] = (len(rows), {row.scope})
+            rows.append(row)
+            continue
+        scopes.add(row.scope)
+        if row.scope == "steps":
+            rows[place] = row
+    return rows
+
+
+def full_rows(report_: report.Report, most: int) -> list[report.Accounting]:
+    """The rows to show in full: all where they are few, else those that the answer and the cards speak of."""
+    rows = shown_rows(report_.accounting)
+    if len(rows) <= most:
+        return rows
+    by_id = {finding.id: finding for finding in report_.findings}
+    spoken = [report_.verdict.row, *(by_id[card.findings[0]].subject.row for card in report_.cards)]
+    places = dict.fromkeys(place for place in spoken if place is not None and place < len(report_.accounting))
+    told = [report_.accounting[place] for place in places]
+    return [row for row in told if any(row is each for each in rows)][:most] or rows[:1]
+
+
+def largest_idle(row: report.Accounting) -> tuple[str, int] | None:
+    """The largest idle cause of a row with its time."""
+    return next((part for part in parts(row) if part[0].startswith("idle.")), None)
 
 
 def parts(row: report.Accounting) -> list[tuple[str, int]]:
@@ -61,8 +86,9 @@ def harmless(text: str) -> str:
     )
 
 
-# Control characters (escape sequences among them), formatting ones (direction), lone surrogates.
-_STEERING = ("Cc", "Cf", "Cs")
+# Control characters (escape sequences among them), formatting ones (direction), lone surrogates, and the
+# separators that some terminals take for a line break.
+_STEERING = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 
 def shortened(name: str, width: int) -> str:

@@ -14,16 +14,16 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text as Styled
 
+from stepscope.diagnose.word import whose
 from stepscope.model import report
 from stepscope.model.text import Lang, duration, number, percent
-from stepscope.views.detail import input_error, issue_detail, withheld_why
+from stepscope.views.detail import input_error, withheld_why
 from stepscope.views.explain import render_explain, render_rules
 from stepscope.views.label import (
     MARK,
     brackets,
     colon,
     counted,
-    health_code,
     joined,
     part_of,
     withheld_name,
@@ -31,18 +31,22 @@ from stepscope.views.label import (
 )
 from stepscope.views.page import Page
 from stepscope.views.phrase import (
+    compact,
+    compact_head,
     cost_of,
     evidence_head,
     gain_of,
+    issue_lines,
     layer_of,
     needing,
     ruled_out,
     since,
     slow_steps,
+    subject_of,
     tells,
     undecided_lines,
 )
-from stepscope.views.shape import bar, device_name, parts, per_step, readable, shown_rows
+from stepscope.views.shape import bar, device_name, full_rows, parts, per_step, readable, shown_rows
 
 __all__ = ["render_explain", "render_report", "render_rules"]
 
@@ -57,9 +61,14 @@ _COLOUR: Mapping[str, str] = {
     "warning": "yellow",
     "critical": "bold red",
 }
-_MOST_ROWS = 8
+_MOST_ROWS = 32
+_MOST_FULL = 2
+_MOST_EVIDENCE = 8
 _LEAST_SHARE = 0.001
 _NARROW = 72
+_WIDE = 96
+_COPIES = 4
+"""The column of the compact table that goes first where there is little room."""
 
 
 def render_report(report_: report.Report, console: Console, lang: Lang = "en") -> None:
@@ -95,16 +104,10 @@ def _health(page: Page, report_: report.Report) -> None:
     )
     is_one = len({a.rank for a in report_.accounting}) <= 1
     withheld = {each.why for each in health.withheld}
-    for issue in health.issues:
-        if issue.effect == "withheld" and issue.detail in withheld:
-            continue  # told below, with what is withheld for it
-        who = "" if issue.rank is None or is_one else f"{word('rank', lang)} {issue.rank}"
-        page.line(
-            f"{word(issue.effect, lang)}{colon(lang)}{health_code(issue, lang)}{brackets(who, lang)}"
-            f"{colon(lang)}{issue_detail(issue, lang)}",
-            "dim" if issue.effect == "none" else "yellow",
-            indent=2,
-        )
+    # What is withheld is told below, with what is withheld for it.
+    issues = [i for i in health.issues if not (i.effect == "withheld" and i.detail in withheld)]
+    for effect, line in issue_lines(issues, lang, has_ranks=not is_one):
+        page.line(line, "dim" if effect == "none" else "yellow", indent=2)
     for each in health.withheld:
         settle = each.would_settle or ""
         page.line(
@@ -118,19 +121,42 @@ def _health(page: Page, report_: report.Report) -> None:
 
 
 def _rows(page: Page, report_: report.Report) -> None:
-    rows = shown_rows(report_.accounting)
-    for row in rows[:_MOST_ROWS]:
-        _row(page, row, report_.steps)
-    if len(rows) > _MOST_ROWS:
-        page.line(f"+ {len(rows) - _MOST_ROWS} {word('more_rows', page.lang)}", "dim", indent=2)
+    full = full_rows(report_, _MOST_FULL)
+    for row in full:
+        _row(page, row, report_)
+    rest = [row for row in shown_rows(report_.accounting) if not any(row is each for each in full)]
+    if rest:
+        _compact(page, rest[:_MOST_ROWS], report_)
+    if len(rest) > _MOST_ROWS:
+        page.line(f"+ {len(rest) - _MOST_ROWS} {word('more_rows', page.lang)}", "dim", indent=2)
 
 
-def _row(page: Page, row: report.Accounting, steps: Sequence[report.Step]) -> None:
-    lang = page.lang
+def _compact(page: Page, rows: Sequence[report.Accounting], report_: report.Report) -> None:
+    """The rows that nothing else speaks of, one a line."""
+    heads = compact_head(page.lang)
+    lines = [compact(row, report_, page.lang) for row in rows]
+    shown = list(range(len(heads)))
+    if page.width < _WIDE:
+        shown = [column for column in shown if column != _COPIES]
+    if page.width < _NARROW:
+        shown = shown[:-1]
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    for column in shown:
+        is_text = column in (0, len(heads) - 1)
+        justify: Literal["left", "right"] = "left" if is_text else "right"
+        table.add_column(page.text(heads[column]), justify=justify, no_wrap=not is_text, overflow="fold")
+    for line in lines:
+        table.add_row(*(page.text(line[column]) for column in shown))
+    page.gap()
+    page.put(Padding(table, (0, 0, 0, 2), expand=False))
+
+
+def _row(page: Page, row: report.Accounting, report_: report.Report) -> None:
+    lang, steps = page.lang, report_.steps
     page.gap()
     each = duration(per_step(row, row.total_ns))
     told = [
-        "" if row.rank is None else f"{word('rank', lang)} {row.rank}",
+        "" if (owner := whose(row, report_.inputs)) is None else owner.in_(lang),
         word("host", lang)
         if row.device.kind == "cpu"
         else f"{word('device', lang)} {device_name(row.device)}",
@@ -173,16 +199,18 @@ def _card(page: Page, report_: report.Report, card: report.Card, by_id: Mapping[
     worst = own[0] if own else findings[0]
     page.gap()
     page.line(f"[{word(worst.severity, lang)}] {card.title}", _COLOUR[worst.severity])
-    page.line(joined((*_facts(worst, lang), since(card, report_, lang), worst.rule), lang), indent=2)
+    page.line(joined((*_facts(worst, report_, lang), since(card, report_, lang), worst.rule), lang), indent=2)
     if card.explanation is not None:
         page.line(card.explanation, "dim", indent=2)
     page.line(evidence_head(worst, lang), "bold", indent=2)
-    for finding in own:
+    for finding in own[:_MOST_EVIDENCE]:
+        who = subject_of(finding, report_, lang) if len(own) > 1 else ""
         for evidence in finding.evidence:
             # Of the other ranks of one card only what decided: the rest is in the JSON report.
             if tells(evidence) and (finding is worst or evidence.threshold is not None):
-                who = finding.subject.ranks if len(own) > 1 else ()
                 _evidence(page, evidence, who, worst)
+    if len(own) > _MOST_EVIDENCE:
+        page.line(f"+ {len(own) - _MOST_EVIDENCE} {word('more_rows', lang)}", "dim", indent=4)
     _meanwhile(page, worst)
     for finding in findings:
         if finding.explained_by is not None:
@@ -196,22 +224,23 @@ def _card(page: Page, report_: report.Report, card: report.Card, by_id: Mapping[
         page.line(note, "yellow", indent=2)
 
 
-def _facts(finding: report.Finding, lang: Lang) -> list[str]:
+def _facts(finding: report.Finding, report_: report.Report, lang: Lang) -> list[str]:
     told = []
     if finding.cost is not None:
         told.append(cost_of(finding.cost, lang))
         if finding.cost.overlaps_with:
             told.append(f"{word('overlaps', lang)} {', '.join(finding.cost.overlaps_with)}")
+    told.append(subject_of(finding, report_, lang))
     told.append(f"{word('confidence', lang)} {word(finding.confidence, lang)}")
     return told
 
 
-def _evidence(page: Page, evidence: report.Evidence, ranks: Sequence[int], worst: report.Finding) -> None:
+def _evidence(page: Page, evidence: report.Evidence, owner: str, worst: report.Finding) -> None:
     lang = page.lang
     told = f"{evidence.feature} {number(evidence.value, evidence.unit)}"
     if evidence.op is not None and evidence.threshold is not None:
         told += f" ({evidence.op} {number(evidence.threshold, evidence.unit)})"
-    who = f"{word('rank', lang)} {ranks[0]}{colon(lang)}" if ranks else ""
+    who = f"{owner}{colon(lang)}" if owner else ""
     page.line(who + joined((told, layer_of(evidence, worst, lang)), lang), indent=4)
 
 
