@@ -7,7 +7,9 @@ import shlex
 import shutil
 import subprocess
 import sys
+import types
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -82,14 +84,88 @@ def test_a_link_in_the_documentation_leads_somewhere(page: str) -> None:
             assert ((ROOT / page).parent / target).exists(), target
 
 
+def named_places(text: str, places: list[Path]) -> list[str]:
+    """Which of these folders of one machine a text names."""
+    return [str(place) for place in places if len(place.parts) > 2 and f"{place}" in text]
+
+
+def places_of_this_machine(root: Path) -> list[Path]:
+    """Where this checkout lies, what lies beside it, and who works on it."""
+    return [root, *(path for path in root.parent.iterdir() if path.is_dir()), Path.home() / "."]
+
+
+def test_a_text_that_names_this_machine_is_found(tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir()
+    (tmp_path / "beside").mkdir()
+    places = places_of_this_machine(tmp_path / "here")
+    assert named_places(f"see {tmp_path}/beside/data", places) == [str(tmp_path / "beside")]
+    assert named_places("see /usr/bin and ../beside/data", places) == []
+
+
 def test_nothing_committed_names_a_machine(root: Path) -> None:
     listed = subprocess.run(["git", "ls-files"], cwd=root, capture_output=True, text=True, check=False)
     if listed.returncode != 0:
         pytest.skip("not a git checkout")
+    if root.parent in (Path("/usr"), Path("/usr/src"), Path("/opt"), Path("/home"), Path("/tmp")):
+        pytest.skip("this checkout lies where many things do")
+    places = places_of_this_machine(root)
     for name in listed.stdout.splitlines():
         path = root / name
         if path.suffix in (".gz", ".zst", ".bin") or not path.is_file():
             continue
         text = path.read_text(encoding="utf-8", errors="replace")
-        assert "/work" + "/main" not in text, name
-        assert "/work" + "/shared" not in text, name
+        assert named_places(text, places) == [], name
+
+
+def test_the_recording_of_the_tutorial_makes_one_file_and_needs_no_gpu(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The recipe is run against a stand-in for torch that notes what it is asked for."""
+    text = (ROOT / "docs/tutorial.md").read_text(encoding="utf-8")
+    (recipe,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    asked: dict[str, Any] = {}
+
+    class Profile:
+        def __init__(self, **options: Any) -> None:
+            asked.update(options, steps=0)
+
+        def __enter__(self) -> Profile:
+            return self
+
+        def __exit__(self, *error: object) -> None:
+            pass
+
+        def step(self) -> None:
+            asked["steps"] += 1
+
+    profiler = types.ModuleType("torch.profiler")
+    vars(profiler).update(
+        ProfilerActivity=types.SimpleNamespace(CPU="cpu", CUDA="cuda"),
+        profile=Profile,
+        schedule=lambda **options: options,
+        tensorboard_trace_handler=lambda folder, use_gzip: folder,
+    )
+    for has_cuda in (False, True):
+        torch = types.ModuleType("torch")
+        vars(torch).update(
+            profiler=profiler, cuda=types.SimpleNamespace(is_available=lambda has=has_cuda: has)
+        )
+        monkeypatch.setitem(sys.modules, "torch", torch)
+        monkeypatch.setitem(sys.modules, "torch.profiler", profiler)
+        exec(recipe, {"loader": range(40), "train_one_step": lambda batch: None})
+        assert asked["activities"] == (["cpu", "cuda"] if has_cuda else ["cpu"])
+        assert asked["schedule"]["repeat"] == 1
+        assert asked["schedule"]["active"] >= 20
+        total = sum(asked["schedule"][name] for name in ("wait", "warmup", "active"))
+        assert f"wait + warmup + active = {total} batches" in text
+        assert asked["steps"] == 40
+
+
+def test_the_shown_output_is_what_a_pipe_gives() -> None:
+    script = f"env -u COLUMNS -u NO_COLOR {shlex.quote(sys.executable)} -m stepscope demo </dev/null | cat"
+    piped = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
+    shown = re.search(
+        r"output of: stepscope demo -->\n```text\n(.*?)```", (ROOT / "README.md").read_text(), re.S
+    )
+    assert shown is not None
+    assert [line.rstrip() for line in piped.stdout.splitlines()] == shown[1].splitlines()
