@@ -30,6 +30,15 @@ def python_with_torch() -> str | None:
     return None
 
 
+def torch_hint() -> str:
+    """The line that brings torch into the Python that was looked at, as typed from here."""
+    pip = Path(sys.executable).parent / "pip"
+    if sys.prefix == sys.base_prefix or not pip.exists():
+        return f"{sys.executable} -m pip install torch"
+    here = Path.cwd()
+    return f"{pip.relative_to(here) if pip.is_relative_to(here) else pip} install torch"
+
+
 def record(path: str) -> None:
     """Six profiled steps of a small model whose loader works in the main process."""
     import torch
@@ -76,7 +85,7 @@ def record(path: str) -> None:
 def main() -> int:
     python = python_with_torch()
     if python is None:
-        print("\ntorch is not installed here, so no real loop is recorded: pip install torch, then make demo")
+        print(f"\ntorch is not installed here, so no real loop is recorded: {torch_hint()}, then make demo")
         return 0
     with tempfile.TemporaryDirectory() as folder:
         trace = Path(folder) / "cpu-loop.pt.trace.json"

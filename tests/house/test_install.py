@@ -94,3 +94,41 @@ def test_an_installed_wheel_is_within_its_budget_and_answers(root: Path, tmp_pat
     )
     assert demo.returncode == 0, demo.stderr
     assert "input-starvation" in demo.stdout
+
+
+@pytest.mark.slow
+def test_the_demo_brings_no_tools_and_says_that_it_takes_a_while(root: Path, tmp_path: Path) -> None:
+    if shutil.which("make") is None:
+        pytest.skip("no make")
+    clone = clean_clone(root, tmp_path / "clone")
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "PYTHONPATH"))}
+
+    def demo() -> subprocess.CompletedProcess[str]:
+        words = ["make", "--no-print-directory", "demo"]
+        return subprocess.run(words, cwd=clone, env=environment, capture_output=True, text=True, check=False)
+
+    first = demo()
+    if first.returncode != 0 and "Could not find a version" in first.stderr:
+        pytest.skip("no package registry can be reached")
+    assert first.returncode == 0, first.stderr
+    assert "input-starvation" in first.stdout
+    assert first.stderr.startswith("make: setting up .venv")
+    assert (clone / ".venv/bin/stepscope").exists()
+    assert not (clone / ".venv/bin/pytest").exists()
+    if "torch is not installed" in first.stdout:
+        assert ".venv/bin/pip install torch" in first.stdout
+    again = demo()
+    assert (again.returncode, again.stdout) == (0, first.stdout) or "a real loop" in again.stdout
+    assert "setting up" not in again.stderr
+
+
+def test_fuzzing_without_a_compiler_says_so_and_ends_with_2(root: Path, tmp_path: Path) -> None:
+    for tool in ("bash", "env"):
+        (tmp_path / tool).symlink_to(str(shutil.which(tool)))
+    done = subprocess.run(
+        [tmp_path / "bash", root / "tools/fuzz.sh", "1"],
+        env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "no C++ compiler" in done.stderr
+    assert "apt install clang" in done.stderr
