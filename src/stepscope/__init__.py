@@ -43,6 +43,27 @@ class _Callable(ModuleType):
 
         return diagnose(paths, **options)
 
+    # What `help()` and `inspect` show is the function, not the folder. As properties they come before what
+    # the folder's own file sets.
+    @property
+    def __signature__(self) -> Any:
+        import inspect
+
+        from stepscope.offline import diagnose
+
+        return inspect.signature(diagnose)
+
+    @property
+    def __doc__(self) -> str:  # type: ignore[override]
+        from stepscope.offline import diagnose
+
+        first, _, rest = (diagnose.__doc__ or "").partition("\n\n")
+        return f"{first}\n\n    stepscope.diagnose{self.__signature__}\n\n{rest}"
+
+    @property
+    def __all__(self) -> tuple[str, ...]:
+        return ()
+
 
 class _Package(ModuleType):
     def __setattr__(self, name: str, value: Any) -> None:

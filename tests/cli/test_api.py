@@ -104,3 +104,20 @@ def test_the_function_stays_when_the_folder_of_its_name_is_imported(sample: Path
     )
     done = subprocess.run([sys.executable, "-c", script, sample], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_help_shows_the_public_function() -> None:
+    import inspect
+    import pydoc
+
+    from stepscope import offline
+    from stepscope.diagnose import Options
+
+    shown = pydoc.plain(pydoc.render_doc(stepscope.diagnose))
+    assert Options.__name__ not in shown
+    for option in inspect.signature(offline.diagnose).parameters:
+        assert option in shown
+    assert "analyses" not in shown
+    assert "The report of one or more traces" in shown
+    assert inspect.signature(stepscope.diagnose) == inspect.signature(offline.diagnose)
+    assert (stepscope.diagnose.__doc__ or "").startswith("The report of one or more traces")
