@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import gzip
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from stepscope.cli import VERBS, cli, main
+from stepscope.cli import VERBS, cli, doctor, doctor_zh, main
 from tests.cli.conftest import Run
 
 
@@ -131,6 +133,48 @@ def test_doctor_names_the_loader_and_gives_the_line_to_add(stepscope: Run) -> No
     assert {"stepscope", "torch", "py-spy", "room for traces"} <= checks.keys()
     assert all("add" in check for check in checks.values() if check["state"] == "missing")
     assert stepscope("doctor").code == 0
+
+
+def test_doctor_speaks_chinese_in_text_and_keeps_its_json(stepscope: Run) -> None:
+    chinese = stepscope("doctor", "--lang", "zh")
+    assert chinese.code == 0, chinese.err
+    assert "正常" in chinese.out
+    assert "下一步：stepscope diagnose" in chinese.out
+    for english in ("native loader", "free in", "missing", "next:"):
+        assert english not in chinese.out
+    names = [
+        [check["name"] for check in json.loads(stepscope("doctor", "--format", "json", *lang).out)["checks"]]
+        for lang in ((), ("--lang", "zh"))
+    ]
+    assert names[0] == names[1]
+
+
+def test_every_sentence_of_doctor_has_its_chinese() -> None:
+    """The sentences are read from the source, with what is filled in put as one word."""
+    source = Path(doctor.__file__).read_text(encoding="utf-8")
+    sentences = set()
+    for call in ast.walk(ast.parse(source)):
+        if not (
+            isinstance(call, ast.Call) and getattr(call.func, "id", "") == "Check" and len(call.args) > 2
+        ):
+            continue
+        found = call.args[2]
+        if isinstance(found, ast.Constant):
+            sentences.add(str(found.value))
+        elif isinstance(found, ast.JoinedStr):
+            parts = [part.value if isinstance(part, ast.Constant) else "9.9" for part in found.values]
+            sentences.add("".join(map(str, parts)))
+    wordy = {each for each in sentences if len(re.findall(r"[a-z]{3,}", each)) > 1}
+    assert len(wordy) >= 10
+    for sentence in wordy:
+        assert doctor_zh.in_chinese(sentence) != sentence
+
+
+def test_every_verb_takes_a_language(stepscope: Run) -> None:
+    for verb in VERBS:
+        command = cli.get_command(None, verb)  # type: ignore[arg-type]
+        assert command is not None
+        assert "--lang" in {flag for parameter in command.params for flag in parameter.opts}
 
 
 def test_rules_lists_what_explain_explains(stepscope: Run) -> None:

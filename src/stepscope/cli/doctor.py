@@ -9,12 +9,15 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import click
 import msgspec
 
 from stepscope.cli import option
+
+if TYPE_CHECKING:
+    from stepscope.model.text import Lang
 
 State: TypeAlias = Literal["ok", "missing", "note"]
 
@@ -40,24 +43,35 @@ LOOPBACK_TIMEOUT_SECONDS = 0.3
 
 @click.command("doctor", short_help="What this machine offers, and what is missing.")
 @option.format_option("text", "json")
+@option.lang_option
 @option.debug_option
-def command(form: str) -> int:
+def command(form: str, lang: Lang) -> int:
     """Say what this machine offers for a diagnosis, what is missing and the exact line to add."""
     checks = examine()
     if form == "json":
         option.put(msgspec.json.encode({"schema": "stepscope.doctor/1", "checks": checks}) + b"\n", None)
         return 0
     from rich.table import Table
+    from rich.text import Text
 
-    marks = {"ok": "[green]ok[/]", "missing": "[yellow]missing[/]", "note": "[dim]note[/]"}
+    from stepscope.cli import doctor_zh
+
+    zh = lang == "zh"
+    colours = {"ok": "green", "missing": "yellow", "note": "dim"}
     table = Table(box=None, show_header=False, pad_edge=False)
     for check in checks:
-        table.add_row(marks[check.state], check.name, check.found)
+        state = doctor_zh.STATES[check.state] if zh else check.state
+        name = doctor_zh.NAMES.get(check.name, check.name) if zh else check.name
+        found = doctor_zh.in_chinese(check.found) if zh else check.found
+        table.add_row(Text(state, colours[check.state]), Text(name), Text(found))
         if check.add:
-            table.add_row("", "", f"[bold]{check.add}[/]")
+            table.add_row("", "", Text(check.add, "bold"))
     console = option.console()
     console.print(table)
-    console.print("\nnext: stepscope diagnose TRACE.json.gz   (no trace yet: stepscope demo)")
+    console.print()
+    console.print(
+        doctor_zh.NEXT if zh else "next: stepscope diagnose TRACE.json.gz   (no trace yet: stepscope demo)"
+    )
     return 0
 
 

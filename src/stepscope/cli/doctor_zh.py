@@ -1,0 +1,54 @@
+"""What `stepscope doctor` says, in Simplified Chinese: patterns over the English text, as JSON keeps it."""
+
+from __future__ import annotations
+
+import re
+
+STATES = {"ok": "正常", "missing": "缺少", "note": "提示"}
+
+NEXT = "下一步：stepscope diagnose TRACE.json.gz   （还没有 trace：stepscope demo）"
+
+NAMES = {
+    "NVIDIA driver": "NVIDIA 驱动",
+    "profiling counters": "性能计数器",
+    "AMD driver": "AMD 驱动",
+    "Ascend driver": "昇腾驱动",
+    "exporters": "指标导出器",
+    "room for traces": "trace 可用空间",
+    "shared memory": "共享内存",
+}
+
+FOUND: tuple[tuple[str, str], ...] = (
+    (r"(\S+), native loader", r"\1，原生加载器"),
+    (
+        r"(\S+), fallback loader: same answers, about eight times slower on large traces",
+        r"\1，后备加载器：结果相同，大 trace 上约慢八倍",
+    ),
+    (
+        r"not in this environment: traces are read all the same, none can be recorded here",
+        "不在此环境中：仍可读取 trace，但不能在此录制",
+    ),
+    (r"its Python binding is not installed", "其 Python 绑定未安装"),
+    (r"no usable driver: (.*)", r"没有可用的驱动：\1"),
+    (r"present, but refuses: (.*)", r"存在，但拒绝访问：\1"),
+    (r"(.*) × no device", r"\1 × 无设备"),
+    (r"the driver is there, its tool is not", "有驱动，但没有它的工具"),
+    (r"allowed for this user", "此用户可用"),
+    (r"for administrators only (\(.*\))", r"仅限管理员 \1"),
+    (r"device found, no (\S+)", r"找到设备，但没有 \1"),
+    (r"(\S+) serves its metrics", r"\1 提供其指标"),
+    (r"(\S+) answers, with other metrics", r"\1 有应答，但是其他指标"),
+    (r"none on this machine's loopback \(ports (.*)\)", r"本机环回地址上没有（端口 \1）"),
+    (r"the least capture for a host that is late", "主机迟缓时所需的最少采集"),
+    (r"(.*), but this user may not attach", r"\1，但此用户不得附加到进程"),
+    (r"(\S+ GB) free in (.*)", r"\2 中可用 \1"),
+)
+
+
+def in_chinese(found: str) -> str:
+    """The sentence in Chinese; a version, a path or a name stays as it is."""
+    for pattern, chinese in FOUND:
+        match = re.fullmatch(pattern, found, re.DOTALL)
+        if match:
+            return match.expand(chinese)
+    return found
