@@ -243,13 +243,16 @@ MUTATIONS: dict[str, Mutation] = {
     "queued is unknown": _cause("QUEUED", "unknown"),
     "late is queued": _linked(launch_ns=lambda a: np.where(a.launch_row >= 0, a.start_ns.min(), a.launch_ns)),
     "no run-ahead": _wrapping("analyse.idle", "charge_run_ahead", _no_run_ahead),
-    "run-ahead from the start": _wrapping("analyse.idle", "_last_issued_start", _from_the_start),
+    "run-ahead from the start": _wrapping("analyse.idle", "_last_issued", _from_the_start),
     "run-ahead without a budget": _wrapping("analyse.idle", "charge_run_ahead", _all_of_the_wait),
     "no phases after the launch": _setting("analyse.idle", "PHASES", ()),
     "blocking copies launch": _cause("COPY_WAIT", "launch"),
     "no preprocessing": _setting("analyse.idle", "PREPROCESS_SHARE", 9.0),
     "no preprocessing without devices": _setting("analyse.host", "PREPROCESS_SHARE", 9.0),
     "preprocessing at any length": _setting("analyse.idle", "PREPROCESS_SHARE", 0.0),
+    "preprocessing past the first issue": _setting(
+        "analyse.rank", "prepared_ns", lambda *_: np.full(_[-1], np.iinfo(np.int64).max)
+    ),
     "always host windows": _setting("analyse.window", "HOST_WINDOW_SHARE", 9.0),
     "always device windows": _setting("analyse.window", "HOST_WINDOW_SHARE", 0.0),
     "tiles end with their annotation": _wrapping("analyse.rank", "find_steps", _tiles_of_annotations),
