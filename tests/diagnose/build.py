@@ -182,3 +182,18 @@ def unrecorded(lang: Lang = "en") -> report.Report:
 def healthy(lang: Lang = "en") -> report.Report:
     """A device that computes nearly all the time."""
     return told(rank(row(queued=2 * MS), operators=OPERATORS), lang=lang)
+
+
+def several_files(lang: Lang = "en") -> report.Report:
+    """Three recordings of one process: none names a rank, and the second is the slow one."""
+    nothing = report.HealthIssue(code="no_steps", count=1, effect="none", detail="no device activity")
+    analyses = [
+        rank(
+            row(rank=None, input=input_ms * MS, total=total * MS),
+            issues=(nothing,),
+            operators=(report.Operator(name=f"op {total}", count=1, device_ns=5),),
+        )
+        for input_ms, total in ((30, 290), (130, 157), (20, 100))
+    ]
+    names = [f"run/host_7.{n}.pt.trace.json.gz" for n in (11, 22, 33)]
+    return told(*analyses, inputs=[trace(name, None) for name in names], lang=lang)

@@ -6,14 +6,16 @@ import json
 import shlex
 
 import pytest
+from msgspec import structs
 
 from stepscope.cli.diagnose import exit_code
 from stepscope.model import report
-from stepscope.model.analysis import Culprit
+from stepscope.model.analysis import Culprit, RankAnalysis
 from stepscope.model.report import encode
-from stepscope.model.text import Lang
+from stepscope.model.text import LANGS
 from stepscope.rules import Broken
 from stepscope.rules.load import Catalog
+from stepscope.views.markdown import render as as_markdown
 from stepscope.views.phrase import undecided_lines
 from tests.diagnose.build import (
     CATALOG,
@@ -24,10 +26,12 @@ from tests.diagnose.build import (
     late_peer,
     rank,
     row,
+    several_files,
     told,
     trace,
     unrecorded,
 )
+from tests.views.show import shown
 
 
 def rules(answer: report.Report) -> list[str]:
@@ -53,7 +57,9 @@ def test_a_slow_loader_is_waiting_for_data_with_its_numbers() -> None:
         span=77,
         name="enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
     )
-    assert answer.next == "stepscope explain input-starvation"
+    assert answer.next == (
+        "stepscope diagnose NEW_TRACE  # after the change, with the same steps recorded again"
+    )
 
 
 def test_who_was_running_is_named_largest_first_over_the_parts_of_the_cost() -> None:
@@ -111,7 +117,7 @@ def test_one_rank_of_eight_at_a_hundredth_of_the_link_is_undecided_in_its_cause(
     question = answer.undecided[0]
     assert question.rule == "exposed-communication"
     assert question.command == "stepscope diagnose run"
-    assert answer.next == "stepscope diagnose run"
+    assert answer.next == "stepscope diagnose run  # record all 8 ranks first"
     assert [i.code for i in answer.health.issues] == ["rank_missing"]
     assert answer.health.issues[0].count == 7
     assert "bucket" not in json.dumps(json.loads(encode(answer))["findings"])
@@ -133,7 +139,34 @@ def test_with_all_ranks_given_the_next_command_is_not_the_one_just_run() -> None
     both = [rank(row(rank=n, communication=40 * MS), world_size=2) for n in range(2)]
     assert told(*both).next == "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH,NET python train.py"
     alone = told(rank(row(communication=40 * MS), world_size=None))
-    assert alone.next == "stepscope diagnose run"
+    assert alone.next == "stepscope diagnose run  # record all ranks first"
+
+
+def test_with_all_ranks_given_nothing_asks_for_the_traces_of_all_ranks() -> None:
+    def one(n: int, lasts: int) -> RankAnalysis:
+        account = structs.replace(
+            row(rank=n, communication=40 * MS),
+            communication=report.Communication(total_ns=lasts, hidden_ns=0),
+        )
+        return rank(
+            account,
+            world_size=2,
+            numbers={"bus_bandwidth_link_share": 0.01},
+            withheld=late_peer().health.withheld,
+        )
+
+    for lang in LANGS:
+        answer = told(one(0, 44 * MS), one(1, 40 * MS), lang=lang)
+        said = " ".join([shown(answer, lang), as_markdown(answer, lang)])
+        flat = " ".join(said.split())
+        for gone in ("traces of all ranks", "one rank", "所有 rank 的 trace", "一个 rank"):
+            assert gone not in flat
+    text = " ".join(shown(told(one(0, 44 * MS), one(1, 40 * MS)), "en").split())
+    assert "this version judges each rank alone" in text
+    assert "undecided while each rank is judged alone" in text
+    assert "Look which rank spends the least time in the collective" in text
+    assert "least on rank 1 (10.0 ms a step), most on rank 0 (11.0 ms a step)" in text
+    assert "one rank cannot tell" in " ".join(shown(late_peer(), "en").split())
 
 
 def test_an_unknown_bandwidth_gives_no_overlap_advice_and_says_what_is_missing() -> None:
@@ -319,7 +352,7 @@ def test_a_broken_rule_of_another_package_is_a_note() -> None:
 def test_the_next_command_quotes_the_real_name(name: str) -> None:
     answer = told(rank(row(communication=40 * MS), world_size=8), inputs=[trace(name)])
     assert answer.next is not None
-    words = shlex.split(answer.next)
+    words = shlex.split(answer.next, comments=True)
     folder = name.rpartition("/")[0]
     assert words == ["stepscope", "diagnose", f"./{folder}" if folder.startswith("-") else folder]
 
@@ -352,10 +385,10 @@ def test_what_stays_open_says_why_and_what_would_settle_it() -> None:
 
     assert lines(late_peer()) == [
         "exposed-communication: needs the traces of all ranks over the same steps",
-        "periodic-stall: 4 steps are too few; needs prof.step() over 20 steps or more",
+        "periodic-stall: 4 steps are too few; needs 20 recorded steps (schedule(active=20)) to judge",
     ]
     unmarked = told(rank(row(scope="trace", num_steps=0)))
-    assert lines(unmarked)[-1].startswith("periodic-stall: no steps are marked; needs prof.step()")
+    assert lines(unmarked)[-1].startswith("periodic-stall: no steps are marked; needs 20 recorded steps")
     unseen = told(rank(row(device=report.Device(kind="cpu")), accelerator="cuda"))
     (line,) = lines(unseen)
     assert all(rule in line for rule in CATALOG.rules)
@@ -410,21 +443,6 @@ def test_a_loader_that_could_not_be_seen_is_not_ruled_out() -> None:
         )
         for line in undecided_lines(answer.undecided, "en")
     )
-
-
-def several_files(lang: Lang = "en") -> report.Report:
-    """Three recordings of one process: none names a rank, and the second is the slow one."""
-    nothing = report.HealthIssue(code="no_steps", count=1, effect="none", detail="no device activity")
-    analyses = [
-        rank(
-            row(rank=None, input=input_ms * MS, total=total * MS),
-            issues=(nothing,),
-            operators=(report.Operator(name=f"op {total}", count=1, device_ns=5),),
-        )
-        for input_ms, total in ((30, 290), (130, 157), (20, 100))
-    ]
-    names = [f"run/host_7.{n}.pt.trace.json.gz" for n in (11, 22, 33)]
-    return told(*analyses, inputs=[trace(name, None) for name in names], lang=lang)
 
 
 def test_of_several_files_without_rank_the_answer_and_its_card_speak_of_one_row_by_its_file() -> None:

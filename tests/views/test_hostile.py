@@ -13,7 +13,7 @@ from stepscope.model.text import LANGS, Lang
 from stepscope.views.json import render as as_json
 from stepscope.views.markdown import render as as_markdown
 from tests.diagnose import build
-from tests.views.test_terminal import shown
+from tests.views.show import shown
 
 # JSON strings may hold anything but lone surrogates, which the loader has replaced.
 _names = st.text(st.characters(exclude_categories=["Cs"]), max_size=200)

@@ -8,7 +8,7 @@ import pytest
 from stepscope.model import report
 from stepscope.views.phrase import cost_of, gain_of, needing, ruled_out, since, slow_steps, tells
 from tests.diagnose.build import CATALOG, MS, input_starved, rank, row, told
-from tests.views.test_terminal import shown
+from tests.views.show import shown
 
 COST = report.Cost(time_ns=60 * MS, share=0.3, of="idle.input", num_steps=6)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import re
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from stepscope.model.text import LANGS, Lang
 from stepscope.rules import load_catalog
 from stepscope.views.terminal import render_explain, render_report, render_rules
 from tests.diagnose import build
-from tests.diagnose.test_diagnose import several_files
+from tests.views.show import printed, shown
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 REPORTS: dict[str, Callable[[Lang], report.Report]] = {
@@ -26,21 +25,6 @@ REPORTS: dict[str, Callable[[Lang], report.Report]] = {
     "unrecorded": build.unrecorded,
     "healthy": build.healthy,
 }
-
-
-def printed(
-    draw: Callable[[Console], None], width: int = 100, encoding: str = "utf-8", colour: bool = False
-) -> str:
-    raw = io.BytesIO()
-    file = io.TextIOWrapper(raw, encoding=encoding, newline="\n")
-    system = "standard" if colour else "auto"
-    draw(Console(file=file, width=width, highlight=False, force_terminal=colour or None, color_system=system))
-    file.flush()
-    return raw.getvalue().decode(encoding)
-
-
-def shown(answer: report.Report, lang: Lang = "en", width: int = 100, encoding: str = "utf-8") -> str:
-    return printed(lambda console: render_report(answer, console, lang), width, encoding)
 
 
 def compare(name: str, text: str) -> None:
@@ -83,7 +67,7 @@ def test_a_terminal_of_ascii_gets_ascii_and_the_same_lines() -> None:
     ascii_lines = shown(build.input_starved(), encoding="ascii").splitlines()
     assert len(ascii_lines) == len(shown(build.input_starved()).splitlines())
     assert not any("?" in line and "computing" in line for line in ascii_lines)
-    assert "stepscope explain input-starvation" in ascii_lines[-1]
+    assert "stepscope diagnose NEW_TRACE" in ascii_lines[-1]
 
 
 def test_a_terminal_without_chinese_says_so() -> None:
@@ -137,7 +121,7 @@ def test_very_many_ranks_are_cut_and_said() -> None:
 
 
 def test_several_files_without_rank_are_labelled_by_file_and_what_they_all_say_is_said_once() -> None:
-    text = shown(several_files())
+    text = shown(build.several_files())
     assert [head.split(",")[0] for head in heads(text)] == ["file host_7.22.pt.trace.json.gz"]
     assert "file host_7.22.pt.trace.json.gz: idle_input_share 82.8 %" in text
     assert "file host_7.33.pt.trace.json.gz: idle_input_share 20.0 %" in text

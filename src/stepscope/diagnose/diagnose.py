@@ -16,10 +16,10 @@ from stepscope.diagnose.onset import onset
 from stepscope.model import report
 from stepscope.model.analysis import DeviceAnalysis, RankAnalysis
 from stepscope.model.feature import Clause, Facts, Observed
-from stepscope.model.text import Lang
+from stepscope.model.text import Lang, Text
 from stepscope.rules import Catalog, judge
 from stepscope.rules import rule as rules
-from stepscope.rules.capture import DEVICE, MANY_STEPS
+from stepscope.rules.capture import ALL_RANKS, DEVICE, MANY_STEPS
 from stepscope.version import VERSION
 
 MOST_NAMES = 6
@@ -62,7 +62,8 @@ def diagnose(
         for analysis, device, place in _placed(analyses)
     ]
     health = _health(analyses, inputs, options.catalog)
-    told = sorted(_told(rows, options), key=_order)
+    is_whole = _is_whole_job(analyses)
+    told = sorted(_told(rows, is_whole, options), key=_order)
     findings = [each.finding for each in told]
     operators = tuple(operator for analysis in analyses for operator in analysis.operators)
     worst = next(iter(findings), None)
@@ -97,7 +98,7 @@ def diagnose(
             findings, options.catalog, _notes(rows, options.lang), about, accounting, options.lang
         ),
         undecided=undecided,
-        next=_next(analyses, inputs, health, told, undecided, options.catalog),
+        next=_next(analyses, inputs, health, told, undecided, options),
     )
 
 
@@ -178,7 +179,7 @@ class _Told:
     is_settled: bool
 
 
-def _told(rows: Sequence[_Row], options: Options) -> list[_Told]:
+def _told(rows: Sequence[_Row], is_whole: bool, options: Options) -> list[_Told]:
     result: list[_Told] = []
     used: Counter[str] = Counter()
     for row in rows:
@@ -191,9 +192,19 @@ def _told(rows: Sequence[_Row], options: Options) -> list[_Told]:
         reasons = _explained(row.found, claimed)
         for found in row.found:
             cause = reasons.get(found.rule.id)
-            finding = _finding(row, found, claimed, ids, ids[cause] if cause else None, options)
+            found_ = _with_all_ranks(found) if is_whole else found
+            finding = _finding(row, found_, claimed, ids, ids[cause] if cause else None, options)
             result.append(_Told(finding, row.observed, found.is_settled))
     return result
+
+
+def _with_all_ranks(found: rules.Finding) -> rules.Finding:
+    """The finding in the words for a job of which every rank was given."""
+    return replace(
+        found,
+        title=found.title_with_all_ranks or found.title,
+        remedies=tuple(replace(r, text=r.with_all_ranks or r.text) for r in found.remedies),
+    )
 
 
 def _identity(rule_id: str, observed: Observed) -> str:
@@ -374,7 +385,27 @@ def _notes(rows: Sequence[_Row], lang: Lang) -> dict[str, tuple[str, ...]]:
             if found.confidence == "low":
                 scope = row.observed.device.accounting.scope
                 told[(word.NO_STEPS if scope == "trace" else word.DEGRADED).in_(lang)] = None
+            of = rule.cost.of if rule.cost is not None else ()
+            between = _extremes(rows) if "communication_exposed" in of else None
+            if between is not None:
+                told[between.in_(lang)] = None
     return {rule_id: tuple(told) for rule_id, told in notes.items()}
+
+
+def _extremes(rows: Sequence[_Row]) -> Text | None:
+    """The ranks with the least and the most time in collectives, `None` where there are not several."""
+    accounts = [row.observed.device.accounting for row in rows]
+    times = [
+        (account.rank, account.communication.total_ns / (account.num_steps or 1))
+        for account in accounts
+        if account.rank is not None and account.communication is not None
+    ]
+    known = [(rank, time) for rank, time in times if rank is not None]
+    if len({rank for rank, _ in known}) < 2:
+        return None
+    is_step = all(account.scope == "steps" for account in accounts)
+    by_time = sorted(known, key=lambda each: each[1])
+    return word.extremes(by_time[0], by_time[-1], is_step)
 
 
 # ── what stays open ────────────────────────────────────────────────────────────────────────────────
@@ -439,30 +470,46 @@ def _unjudged(
     )
 
 
+def _recorded(of: str, before: Text, lang: Lang) -> str:
+    """A command with what must be done before it, as a comment that a shell passes over."""
+    return f"{of}  # {before.in_(lang)}"
+
+
 def _next(
     analyses: Sequence[RankAnalysis],
     inputs: Sequence[report.Input],
     health: report.Health,
     told: Sequence[_Told],
     undecided: Sequence[report.Undecided],
-    catalog: Catalog,
+    options: Options,
 ) -> str:
-    """One command: what would settle the most, or else where the largest finding is explained."""
+    """One command: what would settle the most, or else what would prove the largest finding's remedy."""
     if health.verdict == "unusable":
         return "stepscope doctor"
+    catalog, lang = options.catalog, options.lang
+    world = max((a.world_size for a in analyses if a.world_size is not None), default=None)
+    folder = command.filled(ALL_RANKS.command, inputs)
+    is_missing = not _has_all_ranks(analyses) and _missing_ranks(analyses, inputs) > 0
+    if is_missing or world is None:
+        # The same inputs again would say the same again.
+        all_ranks = _recorded(folder, word.record_all(world), lang)
+    else:
+        all_ranks = folder
     if told:
         first = told[0].finding
         if not told[0].is_settled:
             question = next((u for u in undecided if u.rule == first.rule and u.command), None)
             if question is not None and question.command is not None:
-                return question.command
+                return all_ranks if question.would_settle == ALL_RANKS.brief.in_(lang) else question.command
+        if any(remedy.verify is not None for remedy in first.remedies):
+            return _recorded("stepscope diagnose NEW_TRACE", word.RECORD_AGAIN, lang)
         return f"stepscope explain {first.rule}"
     # More steps would only show what comes at intervals: no answer to why every step is as it is.
     open_ = next((u for u in undecided if catalog[u.rule].needs is not MANY_STEPS), None)
     if open_ is not None and open_.command is not None:
         return open_.command
-    if _missing_ranks(analyses, inputs) > 0:
-        return command.filled("stepscope diagnose {folder}", inputs)
+    if is_missing:
+        return all_ranks
     return "stepscope rules"
 
 
@@ -481,6 +528,11 @@ def _missing_ranks(analyses: Sequence[RankAnalysis], inputs: Sequence[report.Inp
 def _has_all_ranks(analyses: Sequence[RankAnalysis]) -> bool:
     """Whether the size of the job is known and every rank of it was analysed."""
     return any(a.world_size is not None for a in analyses) and _missing_ranks(analyses) == 0
+
+
+def _is_whole_job(analyses: Sequence[RankAnalysis]) -> bool:
+    """Whether these are all ranks of a job of several."""
+    return len({a.rank for a in analyses}) > 1 and _has_all_ranks(analyses)
 
 
 def _health(
@@ -507,7 +559,16 @@ def _health(
         report.HealthIssue(code="rule_broken", count=1, effect="none", detail=f"{broken.name}: {broken.why}")
         for broken in catalog.broken
     ]
-    withheld = tuple(dict.fromkeys(w for analysis in analyses for w in analysis.withheld))
+    # With all ranks at hand it is no longer the data that lack something.
+    is_whole = _is_whole_job(analyses)
+    alone = report.Withheld(what=word.COLLECTIVE_PARTS, why=word.RANKS_ALONE.en)
+    withheld = tuple(
+        dict.fromkeys(
+            alone if is_whole and w.what == word.COLLECTIVE_PARTS else w
+            for analysis in analyses
+            for w in analysis.withheld
+        )
+    )
     return report.Health(verdict=_health_verdict(analyses, issues), issues=tuple(issues), withheld=withheld)
 
 

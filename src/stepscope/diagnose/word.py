@@ -78,6 +78,38 @@ DEGRADED = Text(
     zh="所依据的数据有缺损（见数据健康），因此置信度低。",
 )
 
+RECORD_AGAIN = Text(
+    en="after the change, with the same steps recorded again", zh="改动之后重新录制相同的步，再运行"
+)
+
+
+def record_all(world: int | None) -> Text:
+    """That the other ranks must be recorded first."""
+    if world is None:
+        return Text(en="record all ranks first", zh="先录制所有 rank")
+    return Text(en=f"record all {world} ranks first", zh=f"先录制全部 {world} 个 rank")
+
+
+RANKS_ALONE = Text(
+    en="this version judges each rank alone: comparing when the ranks start a collective needs a model of "
+    "their clocks, which it does not have yet",
+    zh="本版本对各 rank 单独分析：比较各 rank 何时开始集合通信需要时钟模型，本版本尚未提供",
+)
+COLLECTIVE_PARTS = "transfer and wait of collectives"
+"""What is withheld of collectives, as the analysis calls it."""
+
+
+def extremes(least: tuple[int, float], most: tuple[int, float], is_step: bool) -> Text:
+    """Which ranks spend the least and the most time in collectives."""
+    each, of_each = (" a step", "每步 ") if is_step else ("", "")
+    return Text(
+        en=f"Time in collectives: least on rank {least[0]} ({duration(least[1])}{each}), most on rank "
+        f"{most[0]} ({duration(most[1])}{each}).",
+        zh=f"集合通信耗时：rank {least[0]} 最短（{of_each}{duration(least[1])}），"
+        f"rank {most[0]} 最长（{of_each}{duration(most[1])}）。",
+    )
+
+
 NO_DEVICE = Text(en="no device work in this trace", zh="此 trace 中没有设备活动")
 WITHHELD = Text(en="the causes of idle time are withheld", zh="空闲原因不予给出")
 NO_HOST_ROWS = Text(en="the host's own work was not recorded", zh="没有录到主机自身的工作")

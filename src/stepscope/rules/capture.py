@@ -38,8 +38,8 @@ MANY_STEPS = Capture(
         zh="连续记录至少 20 步（只录设备活动即可），或提供每一步的耗时。",
     ),
     brief=Text(
-        en="prof.step() over 20 steps or more",
-        zh="连续 20 步以上，每步调用 prof.step()",
+        en="20 recorded steps (schedule(active=20)) to judge",
+        zh="连续录到 20 步（schedule(active=20)）才能判定",
     ),
     command="stepscope diagnose {folder}",
 )

@@ -81,6 +81,8 @@ class Remedy:
     """A look that finds the cause, not a change: it promises no gain."""
     is_partial: bool = field(default=False, kw_only=True)
     """It takes a part of the cause away, and nobody knows how large a part: it promises no gain."""
+    with_all_ranks: Text | None = field(default=None, kw_only=True)
+    """What it says instead where every rank of the job was given already."""
 
     def is_offered(self, facts: Facts) -> bool:
         """Whether the facts decide for this remedy."""
@@ -91,10 +93,14 @@ class Remedy:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A title that says more than the rule's own, where all of `only_if` are known to hold."""
+    """A title that says more than the rule's own, where all of `only_if` are known to hold.
+
+    `with_all_ranks` instead where every rank of the job was given.
+    """
 
     title: Text
     only_if: tuple[Clause, ...]
+    with_all_ranks: Text | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,6 +185,7 @@ class Finding:
     unknown: tuple[Clause, ...]
     remedies: tuple[Remedy, ...]
     is_settled: bool
+    title_with_all_ranks: Text | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +243,7 @@ def judge(rule: Rule, facts: Facts) -> Finding | Clear | Undecided:
         unknown=(*unchecked, *unmeasured),
         remedies=tuple(r for r in rule.remedies if r.is_offered(facts)),
         is_settled=question is None or all(c.known(facts) is True for c in question.settled_by),
+        title_with_all_ranks=reading.with_all_ranks if reading else None,
     )
 
 

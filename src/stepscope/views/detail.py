@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+from stepscope.diagnose.word import RANKS_ALONE
 from stepscope.model import report
 from stepscope.model.text import Lang
 
@@ -49,6 +50,7 @@ NO_DEVICE = "没有录到下发，也没有设备活动：若运行使用了加�
 
 WITHHELD: Mapping[str, str] = {
     "one rank cannot tell a slow link from a late peer": "仅凭一个 rank 分不清是链路慢还是对端迟到",
+    RANKS_ALONE.en: RANKS_ALONE.zh,
     "the traces of all ranks of the same steps": "所有 rank 在相同步上的 trace",
     "a trace that records host calls too (ProfilerActivity.CPU beside CUDA)": "同时录制主机调用的 trace"
     "（ProfilerActivity.CPU 与 CUDA）",

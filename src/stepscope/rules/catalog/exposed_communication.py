@@ -53,6 +53,11 @@ RULE = Rule(
                 zh="设备在等待通信，速率远低于链路能力：对端迟到或传输通道不对，仅凭一个 rank 不能判定",
             ),
             only_if=(bus_bandwidth_link_share < 0.10,),
+            with_all_ranks=Text(
+                en="The device waits for communication at a rate far below the link: late peer or wrong "
+                "transport, undecided while each rank is judged alone",
+                zh="设备在等待通信，速率远低于链路能力：对端迟到或传输通道不对，各 rank 单独分析时不能判定",
+            ),
         ),
         Reading(
             Text(
@@ -71,9 +76,10 @@ RULE = Rule(
     shows=(bus_bandwidth_link_share, bus_bytes_per_second),
     checks=(
         Text(
-            en="Compare the ranks: in each collective, who starts last, and how long is it from there to "
-            "the end?",
-            zh="对比各 rank：每次集合通信谁最后开始？从那时到结束用了多久？",
+            en="Which rank spends the least time in the collective? It starts last, and the others wait for "
+            "it; where all take as long, look at the transfer itself.",
+            zh="哪个 rank 在集合通信中耗时最短？它最后开始，其他 rank 都在等它；"
+            "若各 rank 耗时相同，则应查看传输本身。",
         ),
         Text(
             en="Read the transport in the NCCL log: NET/Socket where InfiniBand was meant, or P2P disabled?",
@@ -95,6 +101,11 @@ RULE = Rule(
             unless=(bus_bandwidth_link_share >= 0.10,),
             clears=exposed_communication_share <= 0.05,
             is_step_towards=True,
+            with_all_ranks=Text(
+                en="Look which rank spends the least time in the collective: the others may be waiting for "
+                "that one.",
+                zh="查看哪个 rank 在集合通信中耗时最短：其他 rank 可能都在等它。",
+            ),
         ),
         Remedy(
             Text(
