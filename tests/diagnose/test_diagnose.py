@@ -12,7 +12,7 @@ from stepscope.cli.diagnose import exit_code
 from stepscope.model import report
 from stepscope.model.analysis import Culprit, RankAnalysis
 from stepscope.model.report import encode
-from stepscope.model.text import LANGS
+from stepscope.model.text import LANGS, Lang
 from stepscope.rules import Broken
 from stepscope.rules.load import Catalog
 from stepscope.views.markdown import render as as_markdown
@@ -484,3 +484,85 @@ def test_a_file_of_two_processes_is_found_by_the_time_of_its_steps() -> None:
 def test_ranks_in_a_row_are_told_as_a_range() -> None:
     many = [rank(row(rank=n, input=20 * MS), world_size=9) for n in (0, 1, 2, 3, 7, 8)]
     assert told(*many).cards[0].title.endswith("(ranks 0–3, 7, 8)")
+
+
+def on_host(lang: Lang = "en", **idle: int) -> report.Report:
+    """A run without an accelerator."""
+    return told(rank(row(device=report.Device(kind="cpu"), **idle), accelerator="cpu"), lang=lang)
+
+
+@pytest.mark.parametrize("cause", ["input", "preprocess"])
+def test_a_run_without_accelerator_is_told_nothing_of_devices(cause: str) -> None:
+    answer = on_host(**{cause: 40 * MS})
+    (finding,) = answer.findings
+    assert finding.remedies
+    said = " ".join([shown(answer), as_markdown(answer)])
+    for gone in ("device waits", "pin_memory", "pin memory", "CUDA", "sm_active", "pcie", "on the device"):
+        assert gone not in said
+    (line,) = undecided_lines(answer.undecided, "en")
+    assert line == "GPU causes: no device work was recorded"
+    if cause == "input":
+        assert finding.title == "The training loop waits for its next batch"
+    else:
+        assert finding.title == "The training process prepares the batch before it computes"
+    assert "设备在等待" not in shown(on_host("zh", **{cause: 40 * MS}), "zh")
+    assert "doctor" not in str(answer.next)
+
+
+def test_a_run_of_ops_without_accelerator_names_their_share_and_is_not_sent_to_the_doctor() -> None:
+    answer = on_host(python=6 * MS)
+    assert "ops take 94.0 % of the host's time" in answer.verdict.text
+    assert "the largest other part is 6.0 % (Python code without ops)" in answer.verdict.text
+    assert answer.next == "stepscope rules"
+
+
+def test_a_site_moves_the_proof_of_a_run_without_accelerator_too() -> None:
+    own = CATALOG.with_thresholds({"input-starvation": {"idle_input_share": 0.2}})
+    cpu = rank(row(device=report.Device(kind="cpu"), input=40 * MS), accelerator="cpu")
+    assert "idle_input_share <= 10.0 %" in str(told(cpu, catalog=own).findings[0].remedies[0].verify)
+
+
+@pytest.mark.parametrize(
+    ("stall", "gain"), [(20, (0.15, 0.20)), (50, (0.45, 0.50)), (57, (0.43, 0.43)), (90, (0.10, 0.10))]
+)
+def test_work_that_moves_beside_the_step_gains_no_more_than_the_step_can_hide(
+    stall: int, gain: tuple[float, float]
+) -> None:
+    (finding,) = told(rank(row(preprocess=stall * MS))).findings
+    assert finding.remedies[0].gain_share == pytest.approx(gain)
+
+
+def test_a_finding_of_one_step_says_so() -> None:
+    answer = told(rank(row(input=40 * MS, num_steps=1)))
+    assert answer.cards[0].notes == ("From one step: other steps may differ; record several.",)
+    assert answer.findings[0].confidence == "medium"
+    assert input_starved().cards[0].notes == ()
+
+
+def test_a_run_that_infers_is_offered_no_training_loop() -> None:
+    def offered(*names: str) -> str:
+        operators = tuple(report.Operator(rank=0, name=name, count=1, device_ns=5) for name in names)
+        return " ".join(shown(told(rank(row(preprocess=30 * MS), operators=operators))).split())
+
+    infers = offered("aten::mm")
+    assert "for batch in loader" not in infers
+    assert "In serving, let another process or thread prepare the next request" in infers
+    trains = offered("aten::mm", "MmBackward0")
+    assert "for batch in loader" in trains
+    assert "In serving" not in trains
+
+
+def test_what_is_withheld_is_printed_once() -> None:
+    why = "most launches are missing"
+    issue = report.HealthIssue(
+        code="missing_launch", count=9, effect="withheld", detail=why, affects=("idle",)
+    )
+    withheld = report.Withheld(what="idle causes", why=why)
+    ranks = [
+        rank(row(rank=n, unknown=30 * MS, status="withheld"), issues=(issue,), withheld=(withheld,))
+        for n in range(3)
+    ]
+    for lang, said in (("en", why), ("zh", "9 个设备活动没有下发记录")):
+        answer = told(*ranks, lang=lang)
+        for text in (shown(answer, lang), as_markdown(answer, lang)):
+            assert text.count(said) == 1

@@ -21,9 +21,9 @@ def test_a_cost_is_told_a_step_where_there_are_steps() -> None:
 
 def test_a_gain_says_of_what_and_under_which_condition() -> None:
     remedy = report.Remedy(text="x", gain_share=(0.25, 0.3))
-    assert gain_of(remedy, COST, "en") == "gain if it works: 25.0 % to 30.0 % of the step"
+    assert gain_of(remedy, COST, "en") == "gain if it works: 25.0 % to at most 30.0 % of the step"
     assert gain_of(remedy, None, "en").endswith("of the trace")
-    assert gain_of(remedy, COST, "zh") == "若见效，可省去每步的 25.0 % 至 30.0 %"
+    assert gain_of(remedy, COST, "zh") == "若见效，可省去每步的 25.0 %，至多 30.0 %"
     assert gain_of(report.Remedy(text="x"), COST, "en") == ""
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from stepscope.model import report
 from stepscope.model.feature import Observed
 from stepscope.model.text import Lang, Text
-from stepscope.rules import Catalog
+from stepscope.rules.rule import Rule
 
 _RANKS = Text(en="{title} (ranks {ranks})", zh="{title}（rank {ranks}）")
 _FILES = Text(en="{title} ({count} files)", zh="{title}（{count} 个文件）")
@@ -17,7 +17,7 @@ _HOTTEST = 5
 
 def cards(
     findings: Sequence[report.Finding],
-    catalog: Catalog,
+    judged: Mapping[str, Rule],
     notes: Mapping[str, tuple[str, ...]],
     about: Mapping[str, Observed],
     accounting: Sequence[report.Accounting],
@@ -25,8 +25,8 @@ def cards(
 ) -> tuple[report.Card, ...]:
     """The cards in the order of their first finding; consequences lie on the card of their cause.
 
-    `notes` are what a reader must know of the findings of a rule, by its id; `about` are the devices of the
-    findings, by theirs.
+    `judged` are the rules of the findings as they were judged, by the ids of these; `notes` are what a
+    reader must know of the findings of a rule, by its id; `about` are the devices of the findings.
     """
     groups: dict[str, list[report.Finding]] = {}
     for finding in findings:
@@ -41,20 +41,21 @@ def cards(
         if cause is not None:
             groups[owner[cause]].append(finding)
     return tuple(
-        _card(rule_id, group, catalog, notes, about, accounting, lang) for rule_id, group in groups.items()
+        _card(rule_id, group, judged, notes, about, accounting, lang) for rule_id, group in groups.items()
     )
 
 
 def _card(
     rule_id: str,
     group: Sequence[report.Finding],
-    catalog: Catalog,
+    judged: Mapping[str, Rule],
     notes: Mapping[str, tuple[str, ...]],
     about: Mapping[str, Observed],
     accounting: Sequence[report.Accounting],
     lang: Lang,
 ) -> report.Card:
-    rule, first = catalog[rule_id], group[0]
+    first = group[0]
+    rule = judged[first.id]
     own = [finding for finding in group if finding.rule == rule_id]
     ranks = sorted({rank for finding in own for rank in finding.subject.ranks})
     title = first.title

@@ -95,7 +95,12 @@ def diagnose(
         collectives=tuple(c for analysis in analyses for c in analysis.collectives),
         findings=tuple(findings),
         cards=card.cards(
-            findings, options.catalog, _notes(rows, options.lang), about, accounting, options.lang
+            findings,
+            {each.finding.id: each.rule for each in told},
+            _notes(rows, options.lang),
+            about,
+            accounting,
+            options.lang,
         ),
         undecided=undecided,
         next=_next(analyses, inputs, health, told, undecided, options),
@@ -156,7 +161,7 @@ def _placed(
 
 def _judged(observed: Observed, place: int | None, catalog: Catalog) -> _Row:
     known = facts(observed, dict.fromkeys(f for rule in catalog for f in rule.features()))
-    outcomes = [judge(rule, known) for rule in catalog]
+    outcomes = [judge(rule if has_device(observed) else rule.for_host(), known) for rule in catalog]
     return _Row(
         observed,
         place,
@@ -177,6 +182,8 @@ class _Told:
     finding: report.Finding
     observed: Observed
     is_settled: bool
+    rule: rules.Rule
+    """As it was judged: for a run without a device it speaks of none."""
 
 
 def _told(rows: Sequence[_Row], is_whole: bool, options: Options) -> list[_Told]:
@@ -191,11 +198,22 @@ def _told(rows: Sequence[_Row], is_whole: bool, options: Options) -> list[_Told]
             ids[found.rule.id] = base if used[base] == 1 else f"{base}#{used[base]}"
         reasons = _explained(row.found, claimed)
         for found in row.found:
+            found = _of_one_step(found, row)
             cause = reasons.get(found.rule.id)
             found_ = _with_all_ranks(found) if is_whole else found
             finding = _finding(row, found_, claimed, ids, ids[cause] if cause else None, options)
-            result.append(_Told(finding, row.observed, found.is_settled))
+            result.append(_Told(finding, row.observed, found.is_settled, found.rule))
     return result
+
+
+def _of_one_step(found: rules.Finding, row: _Row) -> rules.Finding:
+    """The finding with no more confidence than one step can give."""
+    return replace(found, confidence="medium") if found.confidence == "high" and _is_one_step(row) else found
+
+
+def _is_one_step(row: _Row) -> bool:
+    account = row.observed.device.accounting
+    return account.scope == "steps" and account.num_steps == 1
 
 
 def _with_all_ranks(found: rules.Finding) -> rules.Finding:
@@ -341,7 +359,9 @@ def _remedy(remedy: rules.Remedy, row: _Row, share: float | None, lang: Lang) ->
     is_whole = not (remedy.is_step_towards or remedy.is_partial)
     if share is not None and now is not None and is_whole and clause.op in ("<=", "<"):
         least = min(share, max(0.0, now - clause.threshold))
-        gain = (round(least, 6), round(share, 6))
+        # Work that runs beside the rest of the step makes it no shorter than either.
+        most = min(share, 1 - share) if remedy.is_overlap else share
+        gain = (round(min(least, most), 6), round(most, 6))
     return report.Remedy(
         text=remedy.text.in_(lang),
         patch=remedy.patch,
@@ -385,6 +405,8 @@ def _notes(rows: Sequence[_Row], lang: Lang) -> dict[str, tuple[str, ...]]:
             if found.confidence == "low":
                 scope = row.observed.device.accounting.scope
                 told[(word.NO_STEPS if scope == "trace" else word.DEGRADED).in_(lang)] = None
+            if _is_one_step(row) and rule.cost is not None:
+                told[word.ONE_STEP.in_(lang)] = None
             of = rule.cost.of if rule.cost is not None else ()
             between = _extremes(rows) if "communication_exposed" in of else None
             if between is not None:
@@ -460,6 +482,13 @@ def _unjudged(
         # The same recording would give it that would give the causes.
         settling = (w.would_settle for w in observed.rank.withheld if w.what == _WITHHELD_CAUSES)
         would_settle = next((text for text in settling if text), would_settle)
+    if why == "no_device" and observed.rank.accelerator == "cpu":
+        # Nothing is missing: this run has no device.
+        return _PLACES.index(why), report.Undecided(
+            rule=each.rule.id,
+            why=word.HOST_ONLY.in_(lang),
+            missing=tuple(feature.name for feature in each.missing),
+        )
     reason = word.absent(why, observed.device.accounting.num_steps)
     return _PLACES.index(why), report.Undecided(
         rule=each.rule.id,
@@ -505,7 +534,7 @@ def _next(
             return _recorded("stepscope diagnose NEW_TRACE", word.RECORD_AGAIN, lang)
         return f"stepscope explain {first.rule}"
     # More steps would only show what comes at intervals: no answer to why every step is as it is.
-    open_ = next((u for u in undecided if catalog[u.rule].needs is not MANY_STEPS), None)
+    open_ = next((u for u in undecided if catalog[u.rule].needs is not MANY_STEPS and u.command), None)
     if open_ is not None and open_.command is not None:
         return open_.command
     if is_missing:

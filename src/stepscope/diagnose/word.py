@@ -110,6 +110,13 @@ def extremes(least: tuple[int, float], most: tuple[int, float], is_step: bool) -
     )
 
 
+ONE_STEP = Text(
+    en="From one step: other steps may differ; record several.",
+    zh="只依据一步：其他步可能不同，请多录几步。",
+)
+HOST_ONLY = Text(en="no device work was recorded", zh="没有录到设备活动")
+"""Why nothing of a device is judged in a run without one."""
+
 NO_DEVICE = Text(en="no device work in this trace", zh="此 trace 中没有设备活动")
 WITHHELD = Text(en="the causes of idle time are withheld", zh="空闲原因不予给出")
 NO_HOST_ROWS = Text(en="the host's own work was not recorded", zh="没有录到主机自身的工作")

@@ -14,7 +14,7 @@ from typing import Any
 from stepscope.model.error import StepscopeError, UsageError
 from stepscope.model.feature import Clause, Feature
 from stepscope.rules import catalog as shipped
-from stepscope.rules.rule import Question, Rule
+from stepscope.rules.rule import Question, Remedy, Rule
 
 GROUP = "stepscope.rules"
 
@@ -127,16 +127,20 @@ def _with_threshold(rule: Rule, name: str, value: object) -> Rule:
             return clause
         return clause.at(clause.threshold * value / old)
 
-    remedies = tuple(
-        replace(r, only_if=moved(r.only_if), unless=moved(r.unless), clears=cleared(r.clears))
-        for r in rule.remedies
-    )
+    def mended(remedies: tuple[Remedy, ...]) -> tuple[Remedy, ...]:
+        return tuple(
+            replace(r, only_if=moved(r.only_if), unless=moved(r.unless), clears=cleared(r.clears))
+            for r in remedies
+        )
+
+    host = rule.on_host
     return replace(
         rule,
         when=moved(rule.when),
         unless=moved(rule.unless),
         corroborated_by=moved(rule.corroborated_by),
-        remedies=remedies,
+        remedies=mended(rule.remedies),
+        on_host=None if host is None else replace(host, remedies=mended(host.remedies)),
         readings=tuple(replace(r, only_if=moved(r.only_if)) for r in rule.readings),
         question=_moved_question(rule.question, feature, value),
     )

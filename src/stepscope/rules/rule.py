@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from stepscope.model import report
@@ -21,6 +21,7 @@ __all__ = [
     "Clear",
     "Finding",
     "Layer",
+    "OnHost",
     "Patch",
     "Question",
     "Reading",
@@ -81,6 +82,8 @@ class Remedy:
     """A look that finds the cause, not a change: it promises no gain."""
     is_partial: bool = field(default=False, kw_only=True)
     """It takes a part of the cause away, and nobody knows how large a part: it promises no gain."""
+    is_overlap: bool = field(default=False, kw_only=True)
+    """It hides the work behind the rest of the step: it gains no more than the rest can hide."""
     with_all_ranks: Text | None = field(default=None, kw_only=True)
     """What it says instead where every rank of the job was given already."""
 
@@ -116,6 +119,16 @@ class Question:
     with_all_ranks: Capture | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnHost:
+    """What a rule says of a run without an accelerator: no word of a device, no change to one."""
+
+    title: Text
+    explanation: Text
+    checks: tuple[Text, ...]
+    remedies: tuple[Remedy, ...]
+
+
 _ID = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
@@ -147,6 +160,21 @@ class Rule:
     references: Mapping[Feature, Text]
     needs: Capture
     explains: tuple[str, ...] = ()
+    on_host: OnHost | None = None
+
+    def for_host(self) -> Rule:
+        """The rule for a run without an accelerator; what only a device's telemetry tells is not asked."""
+        said = self.on_host
+        if said is None:
+            return self
+        return replace(
+            self,
+            title=said.title,
+            explanation=said.explanation,
+            checks=said.checks,
+            remedies=said.remedies,
+            corroborated_by=tuple(c for c in self.corroborated_by if c.feature.origin != "telemetry"),
+        )
 
     def __post_init__(self) -> None:
         if not _ID.fullmatch(self.id):
@@ -159,7 +187,8 @@ class Rule:
 
     def clauses(self) -> tuple[Clause, ...]:
         """Every clause of the rule, wherever it stands."""
-        gates = [c for r in self.remedies for c in (*r.only_if, *r.unless, r.clears)]
+        remedies = (*self.remedies, *(self.on_host.remedies if self.on_host else ()))
+        gates = [c for r in remedies for c in (*r.only_if, *r.unless, r.clears)]
         read = [c for r in self.readings for c in r.only_if]
         asked = self.question.settled_by if self.question else ()
         return (*self.when, *self.unless, *self.corroborated_by, *gates, *read, *asked)

@@ -81,6 +81,7 @@ WORD: Mapping[str, Text] = {
     "copies": Text(en="copies", zh="拷贝"),
     "idle": Text(en="idle", zh="空闲"),
     "largest_idle": Text(en="largest idle cause", zh="最大空闲原因"),
+    "device_causes": Text(en="GPU causes", zh="GPU 方面的原因"),
     "more_rows": Text(en="more rows in the JSON report", zh="行见 JSON 报告"),
     "part": Text(en="part", zh="部分"),
     "time": Text(en="time", zh="时间"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from stepscope.diagnose.word import part_of, whose
+from stepscope.diagnose.word import HOST_ONLY, part_of, whose
 from stepscope.model import report
 from stepscope.model.text import Lang, duration, percent
 from stepscope.views.detail import issue_detail, settling
@@ -31,8 +31,10 @@ def gain_of(remedy: report.Remedy, cost: report.Cost | None, lang: Lang) -> str:
     least, most = (percent(share) for share in remedy.gain_share)
     is_step = cost is not None and cost.num_steps is not None
     if lang == "zh":
-        return f"{word('gain', lang)}{'每步' if is_step else '全程'}的 {least} 至 {most}"
-    return f"{word('gain', lang)}: {least} to {most} of the {'step' if is_step else 'trace'}"
+        span = f"至多 {most}" if least == most else f"{least}，至多 {most}"
+        return f"{word('gain', lang)}{'每步' if is_step else '全程'}的 {span}"
+    span = f"at most {most}" if least == most else f"{least} to at most {most}"
+    return f"{word('gain', lang)}: {span} of the {'step' if is_step else 'trace'}"
 
 
 def owner_of(row: report.Accounting, report_: report.Report, lang: Lang) -> str:
@@ -71,6 +73,13 @@ def compact(row: report.Accounting, report_: report.Report, lang: Lang) -> list[
         cause = f"{name} {percent(largest[1] / whole)}"
     each = duration(per_step(row, row.total_ns))
     return [owner_of(row, report_, lang), each, *(percent(time / whole) for time in times), cause]
+
+
+def _causes(why: str, rules: Iterable[str], lang: Lang, name: Callable[[str], str]) -> str:
+    """The rules by name; of a run without a device all that need one are one thing."""
+    if why == HOST_ONLY.in_(lang):
+        return word("device_causes", lang)
+    return ", ".join(map(name, rules))
 
 
 def issue_lines(
@@ -176,6 +185,8 @@ def undecided_lines(
         groups.setdefault((each.why or "", needs), {})[each.rule] = None
     stop = "；" if lang == "zh" else "; "
     return [
-        ", ".join(map(name, rules)) + colon(lang) + text(stop.join(piece for piece in pieces if piece))
+        _causes(pieces[0], rules, lang, name)
+        + colon(lang)
+        + text(stop.join(piece for piece in pieces if piece))
         for pieces, rules in groups.items()
     ]

@@ -7,6 +7,7 @@ the wrong one, and overlap would hide neither.
 """
 
 from stepscope.analyse.features import (
+    backward_share,
     bus_bandwidth_link_share,
     bus_bytes_per_second,
     exposed_communication_share,
@@ -125,6 +126,7 @@ RULE = Rule(
                 "并让一个 bucket 的归约与后续反向计算重叠。",
             ),
             only_if=(bus_bandwidth_link_share >= 0.10,),
+            unless=(backward_share <= 0.0,),
             clears=exposed_communication_share <= 0.05,
             patch=NO_SYNC,
         ),
@@ -142,6 +144,10 @@ RULE = Rule(
             "link",
             zh="nccl-tests 定义的总线带宽可直接与链路峰值比较；大消息应达到其大部分，"
             "低于十分之一说明时间并未用在该链路的传输上",
+        ),
+        backward_share: Text(
+            en="no op of a backward pass at all: the run infers and has no gradients to reduce",
+            zh="没有任何反向传播的算子：这是推理，没有梯度可归约",
         ),
         nvlink_link_share: Text(
             en="the same tenth, seen by the device's own counters",

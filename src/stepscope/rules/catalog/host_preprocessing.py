@@ -4,17 +4,23 @@ The loader has handed over its batch, but the step begins with host work on it: 
 casts, small copies. The device has nothing to run until the first launch of the step.
 """
 
-from stepscope.analyse.features import host_cpu_busy, idle_preprocess_share, sm_active_mean
+from stepscope.analyse.features import backward_share, host_cpu_busy, idle_preprocess_share, sm_active_mean
 from stepscope.model.text import Text
 from stepscope.rules.capture import FEW_STEPS
 from stepscope.rules.reference import LOW_SM_ACTIVE
-from stepscope.rules.rule import Layer, Patch, Remedy, Rule, Subject
+from stepscope.rules.rule import Layer, OnHost, Patch, Remedy, Rule, Subject
 
 IN_WORKERS = Patch(
     kind="code",
     before="for batch in loader:\n    batch = prepare(batch)",
     after="loader = DataLoader(dataset, collate_fn=collate_and_prepare, num_workers=N, pin_memory=True)\n"
     "for batch in loader:",
+)
+
+WORKERS = Patch(
+    kind="code",
+    before="for batch in loader:\n    batch = prepare(batch)",
+    after="loader = DataLoader(dataset, collate_fn=collate_and_prepare, num_workers=N)\nfor batch in loader:",
 )
 
 RULE = Rule(
@@ -50,9 +56,21 @@ RULE = Rule(
                 "beside the previous step.",
                 zh="把预处理移到加载 worker 中（dataset 或 collate_fn），使其与上一步并行。",
             ),
-            unless=(host_cpu_busy >= 0.90,),
+            unless=(host_cpu_busy >= 0.90, backward_share <= 0.0),
             clears=idle_preprocess_share <= 0.05,
             patch=IN_WORKERS,
+            is_overlap=True,
+        ),
+        Remedy(
+            Text(
+                en="No backward pass was seen. In serving, let another process or thread prepare the next "
+                "request while the device works on this one.",
+                zh="没有见到反向传播。若为推理服务，可由另一进程或线程在设备处理当前请求时准备下一个请求。",
+            ),
+            only_if=(backward_share <= 0.0,),
+            unless=(host_cpu_busy >= 0.90,),
+            clears=idle_preprocess_share <= 0.05,
+            is_overlap=True,
         ),
         Remedy(
             Text(
@@ -71,6 +89,10 @@ RULE = Rule(
             "Utilization（ICSE 2024）中每 25 个问题有一个属于此类",
         ),
         sm_active_mean: LOW_SM_ACTIVE,
+        backward_share: Text(
+            en="no op of a backward pass at all: the run infers and has no training loop",
+            zh="没有任何反向传播的算子：这是推理，没有训练循环",
+        ),
         host_cpu_busy: Text(
             en="SageMaker Debugger calls processors above 90 % a bottleneck; half of the cores busy is "
             "enough to agree with host work",
@@ -78,4 +100,36 @@ RULE = Rule(
         ),
     },
     needs=FEW_STEPS,
+    on_host=OnHost(
+        title=Text(
+            en="The training process prepares the batch before it computes",
+            zh="训练进程在计算之前先预处理批次",
+        ),
+        explanation=Text(
+            en="The batch is there, but the step begins with work on it before the model runs.",
+            zh="批次已经取到，但每一步开头要先处理它，之后模型才开始计算。",
+        ),
+        checks=(
+            Text(
+                en="Look at what runs between the start of a step and the model's first op: the report names "
+                "it where Python functions were recorded (with_stack=True).",
+                zh="查看每一步开始到模型第一个算子之间运行了什么：若录制了 Python 函数（with_stack=True），"
+                "报告会列出它们。",
+            ),
+        ),
+        remedies=(
+            Remedy(
+                Text(
+                    en="Move the preparation into the loader's workers (dataset or collate_fn), on cores "
+                    "that training leaves free, so that it runs beside the previous step.",
+                    zh="把预处理移到加载 worker 中（dataset 或 collate_fn），"
+                    "使用训练未占用的核，使其与上一步并行。",
+                ),
+                unless=(host_cpu_busy >= 0.90,),
+                clears=idle_preprocess_share <= 0.05,
+                patch=WORKERS,
+                is_overlap=True,
+            ),
+        ),
+    ),
 )

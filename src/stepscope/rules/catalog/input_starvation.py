@@ -15,13 +15,20 @@ from stepscope.analyse.features import (
 from stepscope.model.text import Text
 from stepscope.rules.capture import FEW_STEPS
 from stepscope.rules.reference import BUSY_CORES, LOW_SM_ACTIVE
-from stepscope.rules.rule import Layer, Patch, Remedy, Rule, Subject
+from stepscope.rules.rule import Layer, OnHost, Patch, Remedy, Rule, Subject
 
 LOADER_WORKERS = Patch(
     kind="code",
     before="DataLoader(dataset, batch_size=B)",
     after="DataLoader(dataset, batch_size=B, num_workers=N, pin_memory=True, prefetch_factor=2, "
     "persistent_workers=True)  # N: cores per device",
+)
+
+WORKERS = Patch(
+    kind="code",
+    before="DataLoader(dataset, batch_size=B)",
+    after="DataLoader(dataset, batch_size=B, num_workers=N, prefetch_factor=2, persistent_workers=True)"
+    "  # N: cores that training leaves free",
 )
 
 RULE = Rule(
@@ -95,4 +102,49 @@ RULE = Rule(
     },
     needs=FEW_STEPS,
     explains=("periodic-stall",),
+    on_host=OnHost(
+        title=Text(en="The training loop waits for its next batch", zh="训练循环在等待下一个批次"),
+        explanation=Text(
+            en="The training process runs no op while the loader is still fetching.",
+            zh="数据加载尚未完成，训练进程没有在执行任何算子。",
+        ),
+        checks=(
+            Text(
+                en="Read num_workers and prefetch_factor of the loader: num_workers=0 loads in the step "
+                "itself.",
+                zh="查看 DataLoader 的 num_workers、prefetch_factor：num_workers=0 表示在训练步内同步加载。",
+            ),
+            Text(
+                en="Feed one batch in memory again and again: if the gap goes, the loader is the cause; if "
+                "it stays, it is not.",
+                zh="反复使用内存中的同一个批次：空隙消失则原因在加载，空隙仍在则不是。",
+            ),
+            Text(
+                en="Then read from cached files: if the gap goes now, storage is slow; if it stays, decoding "
+                "is.",
+                zh="再改为读取已缓存的文件：空隙消失说明存储慢，空隙仍在说明解码或增强慢。",
+            ),
+        ),
+        remedies=(
+            Remedy(
+                Text(
+                    en="Load in workers, on cores that training leaves free: raise num_workers, prefetch two "
+                    "batches, keep the workers between epochs.",
+                    zh="在训练未占用的核上用 worker 加载：提高 num_workers，预取两个批次，"
+                    "并在各 epoch 间保留 worker。",
+                ),
+                unless=(host_cpu_busy >= 0.90,),
+                clears=idle_input_share <= 0.05,
+                patch=WORKERS,
+            ),
+            Remedy(
+                Text(
+                    en="Prepare the data ahead of time: the host has no cores left for workers.",
+                    zh="离线预处理数据：主机已没有空闲核可供 worker 使用。",
+                ),
+                only_if=(host_cpu_busy >= 0.90,),
+                clears=idle_input_share <= 0.05,
+            ),
+        ),
+    ),
 )
