@@ -95,6 +95,7 @@ ERROR: tuple[tuple[str, str], ...] = (
     (r"the (gzip|zstd) stream ends too early", r"\1 流提前结束"),
     (r"bytes that are no gzip follow the gzip stream", "gzip 流之后还有不属于 gzip 的字节"),
     (r"more than (\d+) GB of text come out of it", r"解压后超过 \1 GB"),
+    (r"the same bytes as (.*); left out", r"与 \1 字节完全相同，已略去"),
     (r".* as in a decompression bomb", "解压倍率异常，疑似解压炸弹"),
 )
 MEND: tuple[tuple[str, str], ...] = (
