@@ -49,8 +49,8 @@ test: check $(NATIVE_STAMP) ## every check and every test
 	$(PY) -m pytest -n $(PYTEST_JOBS) --dist worksteal $(PYTEST_ARGS)
 
 check: $(STAMP) ## format, lint, types, import contracts
-	$(PY) -m ruff format --check .
-	$(PY) -m ruff check .
+	$(PY) -m ruff format --no-cache --check .
+	$(PY) -m ruff check --no-cache .
 	$(PY) -m mypy
 	$(VENV)/bin/lint-imports --no-cache
 

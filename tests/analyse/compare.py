@@ -66,9 +66,8 @@ def withheld(parts: dict[str, int]) -> dict[str, int]:
 def compare(trace: Generated) -> Comparison:
     """Loads and analyses the trace with the product, and lists every difference."""
     # Imported here so that a mutation of the product's modules is seen by every call.
-    from stepscope.trace.load import load_bytes
-
     from stepscope.analyse.rank import analyse_rank
+    from stepscope.trace.load import load_bytes
 
     found = analyse_rank(load_bytes(trace.bytes(), f"seed-{trace.seed}.json"))
     analysis = found[0]
