@@ -43,6 +43,18 @@ def _validator() -> Draft202012Validator:
 
 Run = Callable[..., Done]
 
+MEASURE = """
+import os, sys
+child = os.fork()
+if not child:
+    os.execvp(sys.argv[2], sys.argv[2:])
+_, status, usage = os.wait4(child, 0)
+os.write(int(sys.argv[1]), b"%d" % usage.ru_maxrss)
+os._exit(0) if not status else os._exit(status >> 8) if status >> 8 else os.kill(os.getpid(), status & 127)
+"""
+"""Starts the command from a small process: the kernel counts the size of the one it is forked from as the
+child's own peak, and a test worker may be larger than any limit here."""
+
 
 def run_process(
     words: Sequence[str | os.PathLike[str]],
@@ -55,9 +67,10 @@ def run_process(
 
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("STEPSCOPE_", "COV_"))}
     environment |= {"COLUMNS": "100", "NO_COLOR": "1", **(env or {})}
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, tempfile.TemporaryFile() as kb:
+        more["pass_fds"] = (*more.get("pass_fds", ()), kb.fileno())
         process = subprocess.Popen(
-            [os.fspath(w) for w in words],
+            [sys.executable, "-I", "-S", "-c", MEASURE, str(kb.fileno()), *(os.fspath(w) for w in words)],
             stdout=out,
             stderr=err,
             stdin=subprocess.DEVNULL,
@@ -65,15 +78,14 @@ def run_process(
             cwd=cwd,
             **more,
         )
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        out.seek(0)
-        err.seek(0)
+        code = process.wait()
+        for file in (out, err, kb):
+            file.seek(0)
         return Done(
-            process.returncode,
+            code,
             out.read().decode(errors="replace"),
             err.read().decode(errors="replace"),
-            usage.ru_maxrss * 1024,
+            int(kb.read()) * 1024,
         )
 
 
