@@ -124,9 +124,10 @@ def overlap_ns(start: I64, end: I64, b: Intervals) -> I64:
 
     def before(t: I64) -> I64:
         index = np.searchsorted(b.start, t, side="right")
-        beyond: I64 = np.where(index > 0, np.maximum(b.end[np.maximum(index - 1, 0)] - t, 0), 0)
-        whole: I64 = covered[index]
-        return whole - beyond
+        # Before the first interval nothing lies beyond t: its earliest instant stands for an end there.
+        ends = np.append(t.min(initial=np.int64(b.end[-1])), b.end)
+        inside: I64 = covered[index] - np.maximum(ends[index] - t, 0)
+        return inside
 
     inside: I64 = np.maximum(before(np.maximum(end, start)) - before(start), 0)
     return inside

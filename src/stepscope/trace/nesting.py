@@ -69,6 +69,17 @@ class Pieces:
         return len(self.start)
 
 
+def _nesting_order(start: I64, end: I64, index: I32) -> npt.NDArray[np.intp]:
+    """By start, then longest first, then index. Few rows start together: only those are compared further."""
+    order = np.argsort(start, kind="stable")
+    same = np.zeros(len(order) + 1, dtype=bool)
+    same[1:-1] = np.diff(start[order]) == 0
+    tied = np.flatnonzero(same[1:] | same[:-1])
+    among = order[tied]
+    order[tied] = among[np.lexsort((index[among], -end[among], start[among]))]
+    return order
+
+
 def rows_of_track(
     trace: Trace,
     track: int,
@@ -86,7 +97,7 @@ def rows_of_track(
         row = np.concatenate([row, extra])
     start = spans.ts_ns[row]
     end = start + spans.dur_ns[row]
-    order = np.lexsort((spans.index[row], -end, start))
+    order = _nesting_order(start, end, spans.index[row])
     row, start, end = row[order], start[order], end[order]
     kind, name = kinds[row], spans.name_id[row]
     own = facts.cause[kind, name]
