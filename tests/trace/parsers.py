@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import random
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -28,6 +29,36 @@ PARSERS = [
 
 def corpus() -> list[Path]:
     return sorted(CORPUS.glob("*.json"))
+
+
+PIECES = (
+    *(b'"', b"\\", b"{", b"}", b"[", b"]", b",", b":", b" ", b"\n", b"\0", b"\xff", b"-", b".", b"e5", b"0"),
+    *(b"null", b"nan", b"[1, 2]", b'{"a": 1}', b"18446744073709551615", b'"0x1f"', b"\\u00e9", b'\\"', b"]}"),
+    *(b'"args": {', b'"ph": "X", ', b'"dtype": "x", ', b'"Input Dims": [[1]], ', b'"correlation": 5, '),
+    *(b'{"schemaVersion": 1, "traceEvents": [', b'{"ph": "X", "ts": 1, "dur": 1}, ', b" " * 300),
+    *(b"N/A", b"1e999", b".5", b"99999999999999999999", b"\\u12", b"\\ud800", b"\x01", b"\xff\xfe"),
+    *(b'{"ph": "X", "ts": 1}', b'"args": {"name": "x"}'),
+)
+"""What is put into a mutated text: every token of JSON, broken ones, and whole pieces of events."""
+
+
+def mutated(text: bytes, rng: random.Random) -> bytes:
+    """The text with a few bytes changed, pieces left out, doubled or put in."""
+    for _ in range(rng.randint(1, 4)):
+        at = rng.randrange(len(text) + 1)
+        match rng.randrange(6):
+            case 0:
+                text = text[:at] + bytes([rng.randrange(256)]) + text[at + 1 :]
+            case 1:
+                text = text[:at] + text[at + rng.randrange(1, 40) :]
+            case 2 if rng.random() < 0.2:
+                text = text[:at]
+            case 3:
+                start = rng.randrange(len(text) + 1)
+                text = text[:at] + text[start : start + rng.randrange(300)] + text[at:]
+            case _:
+                text = text[:at] + rng.choice(PIECES) + text[at:]
+    return text
 
 
 def digest(trace: Trace) -> str:

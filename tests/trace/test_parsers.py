@@ -26,6 +26,7 @@ from stepscope.trace import kineto_fallback
 from stepscope.trace.kineto_fallback import FallbackParser
 from stepscope.trace.kineto_native import NativeParser, library
 from stepscope.trace.parsed import Parsed, Parser, State
+from tests.trace.parsers import mutated
 
 needs_native = pytest.mark.skipif(library() is None, reason="the native parser is not built")
 PARSERS = [
@@ -38,12 +39,6 @@ WIDE = (16 << 20, 256)
 """Longest string and deepest nesting, as loaded by default."""
 NARROW = (64, 8)
 NUM_MUTATIONS = 20_000
-PIECES = (
-    *(b'"', b"\\", b"{", b"}", b"[", b"]", b",", b":", b" ", b"\n", b"\0", b"\xff", b"-", b".", b"e5", b"0"),
-    *(b"null", b"nan", b"[1, 2]", b'{"a": 1}', b"18446744073709551615", b'"0x1f"', b"\\u00e9", b'\\"', b"]}"),
-    *(b'"args": {', b'"ph": "X", ', b'"dtype": "x", ', b'"Input Dims": [[1]], ', b'"correlation": 5, '),
-    *(b'{"schemaVersion": 1, "traceEvents": [', b'{"ph": "X", "ts": 1, "dur": 1}, ', b" " * 300),
-)
 
 
 def event_text(data: bytes) -> bytes:
@@ -205,25 +200,6 @@ def test_only_what_fills_the_chunk_is_too_large(kind: type[Parser]) -> None:
         assert (state.num_kept, state.num_lost, state.is_closed) == (4, 1, True)
 
 
-def mutated(text: bytes, rng: random.Random) -> bytes:
-    """The text with a few bytes changed, pieces left out, doubled or put in."""
-    for _ in range(rng.randint(1, 4)):
-        at = rng.randrange(len(text) + 1)
-        match rng.randrange(6):
-            case 0:
-                text = text[:at] + bytes([rng.randrange(256)]) + text[at + 1 :]
-            case 1:
-                text = text[:at] + text[at + rng.randrange(1, 40) :]
-            case 2 if rng.random() < 0.2:
-                text = text[:at]
-            case 3:
-                start = rng.randrange(len(text) + 1)
-                text = text[:at] + text[start : start + rng.randrange(300)] + text[at:]
-            case _:
-                text = text[:at] + rng.choice(PIECES) + text[at:]
-    return text
-
-
 def excerpt(rng: random.Random) -> bytes:
     """Some neighbouring events of the corpus."""
     text = TEXTS[rng.choice(list(TEXTS))]
@@ -242,6 +218,25 @@ def test_both_make_the_same_columns_of_mutated_events(part: int) -> None:
         chunk = rng.choice((0, 0, 300, 700, 1500))
         one, other = parse(NativeParser, text, chunk, caps=caps), parse(FallbackParser, text, caps=caps)
         assert_same(one, other, (text, chunk, caps))
+
+
+LEARNED = (
+    b'{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 7, "tid": "7", "ts": 5.5, "dur": 1.25, "args": {'
+    b'"External id": 5, "Call stack": "s", "Input type": ["f", "g"], "Input Dims": [[1, 2]], "Ev Idx": 1}}',
+    b'{"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 5.500, "dur": 1, "args": {'
+    b'"stream": 7, "correlation": 9, "grid": [1, 2, 3], "est. achieved occupancy %": 40, "other": {"a": 1}}}',
+)
+
+
+@needs_native
+@pytest.mark.parametrize("event", LEARNED)
+@pytest.mark.parametrize("byte", [b"", *(bytes([c]) for c in b'\xcd"\\{}[],:5 n')])
+def test_another_byte_anywhere_in_an_event_of_a_known_shape(event: bytes, byte: bytes) -> None:
+    """Enough equal events to learn from, then the same with each byte in turn left out or replaced."""
+    before = b", ".join([event] * 6)
+    for at in range(len(event)):
+        text = b"%s, %s, %s]" % (before, event[:at] + byte + event[at + 1 :], event)
+        assert_same(parse(NativeParser, text), parse(FallbackParser, text), text[len(before) :])
 
 
 EVENT = '{"ph": "X", "cat": "k", "name": "n", "pid": 1, "tid": 1, "ts": %s, "dur": %s, "args": {%s}}'

@@ -57,25 +57,6 @@ MAX_LINK_SHARE = 1.1
 """More than the link carries is a wrong size, group or duration, not a fast link."""
 
 
-def impossible(found: Collectives, link_bytes_per_second: float | None) -> tuple[int, float]:
-    """How many collectives imply more than the link carries, and the largest rate among them in bytes per
-    second."""
-    if not link_bytes_per_second:
-        return 0, 0.0
-    rates = [
-        bus_bandwidth(kind, size, ranks, ns)
-        for kind, size, ranks, ns in zip(
-            found.kind,
-            found.bytes.tolist(),
-            found.group_size.tolist(),
-            found.duration_ns.tolist(),
-            strict=True,
-        )
-    ]
-    over = [r for r in rates if r is not None and r > MAX_LINK_SHARE * link_bytes_per_second]
-    return len(over), max(over, default=0.0)
-
-
 def collective_kind(name: str) -> str:
     """The kind a recorded collective name or a kernel name speaks of; `other` where it does not say."""
     return next((kind for kind, pattern in _KINDS if pattern.search(name)), "other")
@@ -91,7 +72,8 @@ class Collectives:
     """Communication activities of one device with what was recorded of each: arrays of one length.
 
     `bytes` is the message (the larger of what goes in and out), `group_size` the ranks; both 0 where not
-    recorded.
+    recorded. `rate` is the bus bandwidth in bytes per second, NaN where it cannot be told or where the link
+    does not carry as much; `impossible` are the rates left out for that.
     """
 
     at: I64
@@ -101,6 +83,8 @@ class Collectives:
     group_size: I64
     start_ns: I64
     end_ns: I64
+    rate: npt.NDArray[np.float64]
+    impossible: tuple[float, ...]
 
     @property
     def duration_ns(self) -> I64:
@@ -113,9 +97,11 @@ class Collectives:
         return self.start_ns, self.end_ns
 
 
-def collectives_of(trace: Trace, activities: Activities, world_size: int | None) -> Collectives:
+def collectives_of(
+    trace: Trace, activities: Activities, world_size: int | None, link_bytes_per_second: float | None
+) -> Collectives:
     """Read kind, bytes and group from the kernel's own record, else from the op with its external id,
-    else its name."""
+    else its name. The link is one direction of the device's, `None` where it is not known."""
     at = np.flatnonzero(activities.part == COMMUNICATION)
     comms, row = trace.comms, activities.row[at]
     own = _position(comms.row, row)
@@ -142,14 +128,21 @@ def collectives_of(trace: Trace, activities: Activities, world_size: int | None)
         groups.append(group)
         sizes.append(size if size else (world_size or 0))
         bytes_.append(count)
+    start, end = activities.start_ns[at], activities.end_ns[at]
+    told = zip(kinds, bytes_, sizes, (end - start).tolist(), strict=True)
+    rate = np.array([bus_bandwidth(*each) or np.nan for each in told], dtype=np.float64)
+    # Every comparison with NaN is false.
+    is_over = rate > MAX_LINK_SHARE * (link_bytes_per_second or np.inf)
     return Collectives(
         at=at.astype(np.int64),
         kind=tuple(kinds),
         group=tuple(groups),
         bytes=np.array(bytes_, dtype=np.int64),
         group_size=np.array(sizes, dtype=np.int64),
-        start_ns=activities.start_ns[at],
-        end_ns=activities.end_ns[at],
+        start_ns=start,
+        end_ns=end,
+        rate=np.where(is_over, np.nan, rate),
+        impossible=tuple(rate[is_over].tolist()),
     )
 
 
@@ -181,35 +174,22 @@ def rows(
     found: Collectives, rank: int | None, link_bytes_per_second: float | None
 ) -> tuple[report.Collective, ...]:
     """The report's rows: one for each (kind, group, message size), by total time. Median bus bandwidth."""
-    all_durations = found.duration_ns
     groups: dict[tuple[str, str | None, int], list[int]] = {}
     for i, key in enumerate(zip(found.kind, found.group, found.bytes.tolist(), strict=True)):
         groups.setdefault(key, []).append(i)
     result = []
     for (kind, group, bytes_), members in groups.items():
-        duration = all_durations[members]
-        rates = [
-            bus_bandwidth(kind, bytes_, int(found.group_size[i]), int(all_durations[i])) for i in members
-        ]
-        known = [r for r in rates if r is not None]
-        rate = float(np.median(known)) if known else None
-        if rate is not None and link_bytes_per_second and rate > MAX_LINK_SHARE * link_bytes_per_second:
-            rate = None
-        result.append(
-            (
-                int(duration.sum()),
-                report.Collective(
-                    kind=kind,
-                    count=len(members),
-                    group=group,
-                    bytes=bytes_ or None,
-                    bus_bytes_per_second=rate,
-                    link_share=rate / link_bytes_per_second
-                    if rate is not None and link_bytes_per_second
-                    else None,
-                ),
-            )
+        known = found.rate[members][~np.isnan(found.rate[members])]
+        rate = float(np.median(known)) if len(known) else None
+        row = report.Collective(
+            kind=kind,
+            count=len(members),
+            group=group,
+            bytes=bytes_ or None,
+            bus_bytes_per_second=rate,
+            link_share=rate / link_bytes_per_second if rate is not None and link_bytes_per_second else None,
         )
+        result.append((int(found.duration_ns[members].sum()), row))
     result.sort(key=lambda pair: -pair[0])
     return tuple(row for _, row in result)
 
@@ -222,24 +202,15 @@ def plausibility(
     Numbers `bus_bytes_per_second`, `collective_bytes`, `collective_group_size` and, where the link is known,
     `bus_bandwidth_link_share`. Empty where no such collective has recorded bytes.
     """
-    all_durations = found.duration_ns
-    weight, rate, size, ranks = [], [], [], []
-    for i in range(len(found.at)):
-        if found.bytes[i] < MIN_MESSAGE_BYTES or exposed_ns[i] <= 0:
-            continue
-        r = bus_bandwidth(found.kind[i], int(found.bytes[i]), int(found.group_size[i]), int(all_durations[i]))
-        if r is not None and not (link_bytes_per_second and r > MAX_LINK_SHARE * link_bytes_per_second):
-            weight.append(int(exposed_ns[i]))
-            rate.append(r)
-            size.append(int(found.bytes[i]))
-            ranks.append(int(found.group_size[i]))
-    if not weight:
+    at = np.flatnonzero((found.bytes >= MIN_MESSAGE_BYTES) & (exposed_ns > 0) & ~np.isnan(found.rate))
+    if not len(at):
         return {}
-    w = np.array(weight, dtype=float)
+    weight = exposed_ns[at].astype(float)
+    longest = at[int(np.argmax(weight))]
     numbers = {
-        "bus_bytes_per_second": float(np.average(rate, weights=w)),
-        "collective_bytes": float(size[int(np.argmax(w))]),
-        "collective_group_size": float(ranks[int(np.argmax(w))]),
+        "bus_bytes_per_second": float(np.average(found.rate[at], weights=weight)),
+        "collective_bytes": float(found.bytes[longest]),
+        "collective_group_size": float(found.group_size[longest]),
     }
     if link_bytes_per_second:
         numbers["bus_bandwidth_link_share"] = numbers["bus_bytes_per_second"] / link_bytes_per_second

@@ -117,9 +117,9 @@ def analyse_device(p: Process, device: int) -> DeviceResult:
         rows.append(_row(p, scope, without_causes(sums) if status == "withheld" else sums, info, status))
 
     inside, status = scopes[0].inside, rows[0].status
-    found = collective.collectives_of(p.trace, activities, p.world_size)
     hardware = hardware_of(info.name)
     link = hardware.link_bytes_per_second if hardware is not None else None
+    found = collective.collectives_of(p.trace, activities, p.world_size, link)
     blame = {} if status == "withheld" else culprits(p.trace, idle, p.threads.rows, inside)
     analysis = DeviceAnalysis(
         accounting=rows[0],
@@ -129,14 +129,13 @@ def analyse_device(p: Process, device: int) -> DeviceResult:
         | collective.plausibility(found, overlap_ns(*found.span, parts.communication_exposed), link),
     )
     issues = [*_unexplained(rows[0], analysis.numbers)]
-    num_impossible, rate = collective.impossible(found, link)
-    if num_impossible and link:
+    if found.impossible and link:
         detail = (
-            f"{num_impossible} collectives imply up to {rate / 1e9:,.0f} GB/s where the link carries "
-            f"{link / 1e9:,.0f}: their recorded size, group or duration is wrong, "
+            f"{len(found.impossible)} collectives imply up to {max(found.impossible) / 1e9:,.0f} GB/s "
+            f"where the link carries {link / 1e9:,.0f}: their recorded size, group or duration is wrong, "
             "and their bandwidth is withheld"
         )
-        issues.append(health.Issue("unit_suspect", num_impossible, "none", detail))
+        issues.append(health.Issue("unit_suspect", len(found.impossible), "none", detail))
     return DeviceResult(tuple(rows), analysis, collective.rows(found, p.rank, link), tuple(issues))
 
 

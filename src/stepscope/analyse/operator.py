@@ -31,6 +31,10 @@ def innermost_op(trace: Trace, rows: HostRows, at_ns: I64) -> I32:
     silent = np.array([name in BOOKKEEPING for name in trace.names] or [False])
     is_op = (rows.kind == Kind.OP) & ~silent[trace.spans.name_id[rows.row]]
     start, end, row = rows.start_ns[is_op], rows.end_ns[is_op], rows.row[is_op]
+    # An op in which no instant lies can be no answer, nor hide one.
+    asked = np.sort(at_ns)
+    holds = np.searchsorted(asked, end, side="left") > np.searchsorted(asked, start, side="left")
+    start, end, row = start[holds], end[holds], row[holds]
     if len(start) == 0:
         return np.full(len(at_ns), -1, dtype=np.int32)
     parent = _parents(start, end)

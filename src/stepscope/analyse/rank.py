@@ -14,7 +14,7 @@ from stepscope.analyse.idle import prepared_ns
 from stepscope.analyse.operator import kernel_table, operator_table
 from stepscope.analyse.use import UsedSteps, graph_coverage, use_steps
 from stepscope.model import report
-from stepscope.model.analysis import RankAnalysis
+from stepscope.model.analysis import ALL_ACCOUNTING, COLLECTIVE_PARTS, IDLE_CAUSES, RankAnalysis
 from stepscope.model.trace import I32, Trace
 from stepscope.trace import health
 from stepscope.trace.category import HOST_KINDS, Kind, is_of, span_kinds
@@ -99,7 +99,7 @@ def _int(mapping: object, key: str) -> int | None:
 def _processes(trace: Trace, kinds: I32) -> tuple[tuple[int | str, ...], I32]:
     """Host processes in order of appearance, and each track's position among them (-1: no host rows)."""
     is_host = np.zeros(max(len(trace.tracks), 1), dtype=bool)
-    is_host[np.unique(trace.spans.track_id[is_of(kinds, *HOST_KINDS)])] = True
+    is_host[trace.spans.track_id[is_of(kinds, *HOST_KINDS)]] = True
     found: dict[int | str, int] = {}
     position = np.full(max(len(trace.tracks), 1), -1, dtype=np.int32)
     for i in np.flatnonzero(is_host).tolist():
@@ -259,7 +259,7 @@ def _withheld(issues: list[Issue], collectives: tuple[report.Collective, ...]) -
     """Numbers that are not given, and what would give them."""
     found = [
         report.Withheld(
-            what="device accounting" if "accounting" in issue.affects else "idle causes",
+            what=ALL_ACCOUNTING if "accounting" in issue.affects else IDLE_CAUSES,
             why=issue.detail,
             would_settle=SETTLES.get(issue.code),
         )
@@ -269,7 +269,7 @@ def _withheld(issues: list[Issue], collectives: tuple[report.Collective, ...]) -
     if any(row.kind in collective.SYNCHRONISING for row in collectives):
         found.append(
             report.Withheld(
-                what="transfer and wait of collectives",
+                what=COLLECTIVE_PARTS,
                 why="one rank cannot tell a slow link from a late peer",
                 would_settle="the traces of all ranks of the same steps",
             )

@@ -95,8 +95,6 @@ RANKS_ALONE = Text(
     "their clocks, which it does not have yet",
     zh="本版本对各 rank 单独分析：比较各 rank 何时开始集合通信需要时钟模型，本版本尚未提供",
 )
-COLLECTIVE_PARTS = "transfer and wait of collectives"
-"""What is withheld of collectives, as the analysis calls it."""
 
 
 def extremes(least: tuple[int, float], most: tuple[int, float], is_step: bool) -> Text:

@@ -7,6 +7,11 @@ from dataclasses import dataclass, field
 
 from stepscope.model import report
 
+ALL_ACCOUNTING = "device accounting"
+IDLE_CAUSES = "idle causes"
+COLLECTIVE_PARTS = "transfer and wait of collectives"
+"""What may be withheld, as `report.Withheld.what` calls it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Culprit:

@@ -215,10 +215,11 @@ def name_facts(trace: Trace, kinds: I32) -> NameFacts:
     cause = np.full((num_kinds, num_names), -1, dtype=np.int32)
     flags = np.zeros((5, num_kinds, num_names), dtype=bool)
     host = is_of(kinds, *HOST_KINDS, Kind.OVERHEAD)
-    pairs = np.unique(kinds[host].astype(np.int64) * num_names + trace.spans.name_id[host])
+    occurs = np.zeros((num_kinds, num_names), dtype=bool)
+    occurs[kinds[host], trace.spans.name_id[host]] = True
     rows_of = {kind: [row for row in TABLE if kind in row.kinds] for kind in Kind}
-    for pair in pairs.tolist():
-        kind, name_id = Kind(pair // num_names), pair % num_names
+    for number, name_id in np.argwhere(occurs).tolist():
+        kind = Kind(number)
         name = trace.names[name_id]
         for row in rows_of[kind]:
             if row.pattern.search(name):

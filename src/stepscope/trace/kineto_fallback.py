@@ -37,6 +37,7 @@ from stepscope.trace.kineto_token import (
     NeedMore,
     Tokens,
     Value,
+    behind_colon,
     fraction_ns,
     integer,
     nanoseconds,
@@ -412,7 +413,7 @@ class FallbackParser:
                 raise Malformed
             close = self._tokens.string_end(buf, p + 1)
             key = buf[p + 1 : close]
-            p = _behind_colon(buf, close + 1)
+            p = behind_colon(buf, close + 1)
             needs_comma = True
             if key == b"args":
                 self._slots, self._pending = {}, {}
@@ -451,7 +452,7 @@ class FallbackParser:
                 raise Malformed
             close = self._tokens.string_end(buf, p + 1)
             key = buf[p + 1 : close]
-            p = _behind_colon(buf, close + 1)
+            p = behind_colon(buf, close + 1)
             value = self._tokens.value(buf, p)
             if key in KEY_OF:
                 self._argument(*KEY_OF[key], buf[value.begin : value.end], value.is_string)
@@ -880,19 +881,6 @@ def _slash(buf: bytes, p: int) -> int:
     """The next backslash from `p` on, the end where there is none."""
     found = buf.find(b"\\", p)
     return found if found >= 0 else len(buf)
-
-
-def _behind_colon(buf: bytes, p: int) -> int:
-    """Where the value of a key begins that ends at `p`."""
-    p = skip_space(buf, p)
-    if p >= len(buf):
-        raise NeedMore
-    if buf[p] != 58:
-        raise Malformed
-    p = skip_space(buf, p + 1)
-    if p >= len(buf):
-        raise NeedMore
-    return p
 
 
 def _skip_some_space(buf: bytes, p: int) -> int:

@@ -17,7 +17,15 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from stepscope.trace.kineto_table import KEYS, SLOTS, TABLES, Read
-from stepscope.trace.kineto_token import MAX_BARE, Malformed, NeedMore, Tokens, Value, skip_space
+from stepscope.trace.kineto_token import (
+    MAX_BARE,
+    Malformed,
+    NeedMore,
+    Tokens,
+    Value,
+    behind_colon,
+    skip_space,
+)
 
 MAX_NESTED = 3
 """Brackets inside brackets that a pattern follows."""
@@ -234,7 +242,7 @@ class Learner:
             if buf[p] != 34:
                 raise _Unlearnable
             close = self._tokens.string_end(buf, p + 1)
-            at = skip_space(buf, skip_space(buf, close + 1) + 1)
+            at = behind_colon(buf, close + 1)
             value = self._tokens.value(buf, at)
             found.append(_Member(buf[p + 1 : close], p, value, at))
             p = skip_space(buf, value.next)

@@ -50,6 +50,19 @@ def skip_space(buf: bytes, p: int) -> int:
     return match.end() if match is not None else p
 
 
+def behind_colon(buf: bytes, p: int) -> int:
+    """Where the value of a key begins that ends at `p`."""
+    p = skip_space(buf, p)
+    if p >= len(buf):
+        raise NeedMore
+    if buf[p] != 58:
+        raise Malformed
+    p = skip_space(buf, p + 1)
+    if p >= len(buf):
+        raise NeedMore
+    return p
+
+
 class Tokens:
     """Strings and values within the caps. Raises NeedMore or Malformed."""
 

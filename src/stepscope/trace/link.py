@@ -6,6 +6,7 @@ both reuse small numbers.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -91,9 +92,7 @@ def link(
         call_correlation=correlation_of[call],
         call_start=spans.ts_ns[call],
         correlation=correlation,
-        owner=np.array([_pid_key(trace.tracks[t].pid) for t in range(len(trace.tracks))] or [0])[
-            spans.track_id[row]
-        ],
+        owner=_numbered(t.pid for t in trace.tracks)[spans.track_id[row]],
         start=start,
     )
     has_launch = launch_row >= 0
@@ -128,9 +127,10 @@ def link(
     )
 
 
-def _pid_key(pid: int | str) -> int:
-    """A number for a pid, only to group device rows of one file by who wrote them."""
-    return pid if isinstance(pid, int) else hash(pid) & 0x7FFFFFFF
+def _numbered(labels: Iterable[int | str]) -> I64:
+    """A number for each label, equal for equal ones only: to group rows by who wrote them."""
+    number: dict[int | str, int] = {}
+    return np.array([number.setdefault(label, len(number)) for label in labels] or [0], dtype=np.int64)
 
 
 def _device_and_stream(trace: Trace, row: I32) -> tuple[I32, I64]:
@@ -146,21 +146,24 @@ def _device_and_stream(trace: Trace, row: I32) -> tuple[I32, I64]:
     track_device = np.array(
         [t.pid if isinstance(t.pid, int) and abs(t.pid) < 2**31 else -1 for t in trace.tracks] or [-1]
     )
-    track_stream = np.array([_stream_number(t.tid) for t in trace.tracks] or [0])
+    stated = [_stream_number(t.tid) for t in trace.tracks]
+    unnumbered = _numbered(t.tid for t in trace.tracks)
+    # A label without a number gets a negative one of its own, which no recorded stream has.
+    track_stream = np.array(
+        [-2 - int(unnumbered[i]) if number is None else number for i, number in enumerate(stated)] or [0]
+    )
     track = trace.spans.track_id[row]
     device = np.where(device == ABSENT_I32, track_device[track], device).astype(np.int32)
     stream = np.where(stream == ABSENT_I64, track_stream[track], stream)
     return device, stream
 
 
-def _stream_number(tid: int | str) -> int:
-    """7 for 7 and for "stream 7"; other labels get a stable number of their own."""
+def _stream_number(tid: int | str) -> int | None:
+    """7 for 7 and for "stream 7"; `None` for other labels."""
     if isinstance(tid, int):
         return tid
     digits = tid.rsplit(" ", 1)[-1]
-    return (
-        int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 19 else -2 - sum(tid.encode())
-    )
+    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 19 else None
 
 
 def _match(

@@ -43,6 +43,8 @@ class HostRows:
     is_waiting: npt.NDArray[np.bool_]
     is_plain_annotation: npt.NDArray[np.bool_]
     is_transparent: npt.NDArray[np.bool_]
+    present: frozenset[int]
+    """The causes that occur."""
     is_recorded: bool
     """An op, an annotation or a Python frame was recorded on this thread."""
 
@@ -51,6 +53,8 @@ class HostRows:
 
     def of_cause(self, *causes: int) -> Intervals:
         """When any row of these causes is open."""
+        if self.present.isdisjoint(causes):
+            return NOTHING
         mask = _ranks(causes)[self.cause]
         return union(self.start_ns[mask], self.end_ns[mask], is_sorted=True)
 
@@ -100,9 +104,8 @@ def rows_of_track(
     order = _nesting_order(start, end, spans.index[row])
     row, start, end = row[order], start[order], end[order]
     kind, name = kinds[row], spans.name_id[row]
-    own = facts.cause[kind, name]
-    is_waiting = facts.is_waiting[kind, name]
-    is_step = facts.is_step[kind, name]
+    at = kind.astype(np.int64) * facts.cause.shape[1] + name
+    own, is_waiting, is_step = (table.take(at) for table in (facts.cause, facts.is_waiting, facts.is_step))
     default = np.where((kind == Kind.OP) | (kind == Kind.CALL), LAUNCH, PYTHON)
     cause = np.where(is_copy_wait[row], RANK["copy_wait"], np.where(own >= 0, own, default)).astype(np.int32)
     return HostRows(
@@ -114,7 +117,8 @@ def rows_of_track(
         is_waiting=is_waiting,
         is_plain_annotation=(kind == Kind.ANNOTATION) & (own < 0) & ~is_step & ~is_waiting,
         # The profiler's own rows have a cause, but the thread's work is what stands around them.
-        is_transparent=is_step | facts.is_thread_start[kind, name] | (kind == Kind.OVERHEAD),
+        is_transparent=is_step | facts.is_thread_start.take(at) | (kind == Kind.OVERHEAD),
+        present=frozenset(np.flatnonzero(np.bincount(cause, minlength=1)).tolist()),
         is_recorded=bool(is_of(kind, Kind.OP, Kind.ANNOTATION, Kind.PYTHON).any()),
     )
 
@@ -171,7 +175,7 @@ def cause_pieces(
     """
     rest = gaps(NOTHING, start_ns, end_ns)
     found: list[tuple[Intervals, int]] = []
-    present = set(np.unique(rows.cause).tolist()) | set(everywhere)
+    present = rows.present | set(everywhere)
     for cause in range(NUM_CAUSES - 1):
         if cause not in present or not len(rest):
             continue

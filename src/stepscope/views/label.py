@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from stepscope.diagnose.word import ORIGIN, PART, VERDICT, part_of
 from stepscope.model import report
+from stepscope.model.analysis import ALL_ACCOUNTING, COLLECTIVE_PARTS, IDLE_CAUSES
 from stepscope.model.text import Lang, Text
 
 __all__ = [
@@ -133,9 +134,9 @@ HEALTH_CODE: Mapping[str, Text] = {
 WITHHELD: Mapping[str, Text] = {
     text.en: text
     for text in (
-        Text(en="transfer and wait of collectives", zh="集合通信的传输与等待"),
-        Text(en="idle causes", zh="空闲原因"),
-        Text(en="device accounting", zh="设备时间核算"),
+        Text(en=COLLECTIVE_PARTS, zh="集合通信的传输与等待"),
+        Text(en=IDLE_CAUSES, zh="空闲原因"),
+        Text(en=ALL_ACCOUNTING, zh="设备时间核算"),
     )
 }
 

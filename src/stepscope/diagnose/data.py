@@ -1,0 +1,94 @@
+"""Which ranks were given, how sound the data are, and the time they cover."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from stepscope.diagnose import word
+from stepscope.model import report
+from stepscope.model.analysis import COLLECTIVE_PARTS, RankAnalysis
+from stepscope.rules import Catalog
+
+
+def missing_ranks(analyses: Sequence[RankAnalysis], inputs: Sequence[report.Input] = ()) -> int:
+    """How many ranks of the job are in no analysis, nor in an input that was left out on request."""
+    world = max((a.world_size for a in analyses if a.world_size is not None), default=0)
+    seen = {a.rank for a in analyses} | {
+        i.rank for i in inputs if i.kind == "trace" and i.rank is not None and i.error is None
+    }
+    return max(0, world - len(seen)) if analyses else 0
+
+
+def has_all_ranks(analyses: Sequence[RankAnalysis]) -> bool:
+    """Whether the size of the job is known and every rank of it was analysed."""
+    return any(a.world_size is not None for a in analyses) and missing_ranks(analyses) == 0
+
+
+def is_whole_job(analyses: Sequence[RankAnalysis]) -> bool:
+    """Whether these are all ranks of a job of several."""
+    return len({a.rank for a in analyses}) > 1 and has_all_ranks(analyses)
+
+
+def health(
+    analyses: Sequence[RankAnalysis], inputs: Sequence[report.Input], catalog: Catalog
+) -> report.Health:
+    issues = [
+        issue if issue.rank is not None else msgspec.structs.replace(issue, rank=analysis.rank)
+        for analysis in analyses
+        for issue in analysis.issues
+    ]
+    missing = missing_ranks(analyses, inputs)
+    if missing and not any(issue.code == "rank_missing" for issue in issues):
+        world = max(a.world_size or 0 for a in analyses)
+        issues.append(
+            report.HealthIssue(
+                code="rank_missing",
+                count=missing,
+                effect="none",
+                detail=f"{world - missing} of {world} ranks were given: who is late is unknown",
+                affects=("communication", "straggler"),
+            )
+        )
+    issues += [
+        report.HealthIssue(code="rule_broken", count=1, effect="none", detail=f"{broken.name}: {broken.why}")
+        for broken in catalog.broken
+    ]
+    # With all ranks at hand it is no longer the data that lack something.
+    is_whole = is_whole_job(analyses)
+    alone = report.Withheld(what=COLLECTIVE_PARTS, why=word.RANKS_ALONE.en)
+    withheld = tuple(
+        dict.fromkeys(
+            alone if is_whole and w.what == COLLECTIVE_PARTS else w
+            for analysis in analyses
+            for w in analysis.withheld
+        )
+    )
+    return report.Health(verdict=_health_verdict(analyses, issues), issues=tuple(issues), withheld=withheld)
+
+
+def _health_verdict(
+    analyses: Sequence[RankAnalysis], issues: Sequence[report.HealthIssue]
+) -> report.HealthVerdict:
+    """Unusable where nothing was timed; degraded where any number is degraded or withheld."""
+    if not any(device.accounting.total_ns > 0 for a in analyses for device in a.devices):
+        return "unusable"
+    rows = [device.accounting for a in analyses for device in a.devices]
+    if any(issue.effect != "none" for issue in issues) or any(row.status != "ok" for row in rows):
+        return "degraded"
+    return "ok"
+
+
+def window(analyses: Sequence[RankAnalysis], inputs: Sequence[report.Input]) -> report.Window | None:
+    """The counted and marked steps of all ranks, else the extent of the inputs."""
+    used = [step for a in analyses for step in a.steps if step.use in ("counted", "marked")]
+    if used:
+        return report.Window(
+            start_ns=min(step.start_ns for step in used),
+            end_ns=max(step.end_ns for step in used),
+            steps=(min(step.step for step in used), max(step.step for step in used)),
+        )
+    starts = [i.start_ns for i in inputs if i.start_ns is not None]
+    ends = [i.end_ns for i in inputs if i.end_ns is not None]
+    return report.Window(start_ns=min(starts), end_ns=max(ends)) if starts and ends else None

@@ -1,0 +1,239 @@
+"""Findings in report form: who is named, what is claimed, what a remedy can gain."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from stepscope.analyse.features import culprits, has_device, part_ns
+from stepscope.diagnose import word
+from stepscope.diagnose.claim import Claim, claims
+from stepscope.diagnose.onset import onset
+from stepscope.diagnose.row import Row
+from stepscope.model import report
+from stepscope.model.analysis import RankAnalysis
+from stepscope.model.feature import Clause, Facts, Observed
+from stepscope.model.text import Lang
+from stepscope.rules import rule as rules
+
+MOST_NAMES = 6
+"""Names a finding gives of who was running meanwhile."""
+MIN_SHARE = 0.05
+"""A name that covers less of the finding's time is not worth its line, unless it is the largest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A finding in report form, whom it is about, and whether its cause is settled."""
+
+    finding: report.Finding
+    observed: Observed
+    is_settled: bool
+    rule: rules.Rule
+    """As it was judged: for a run without a device it speaks of none."""
+
+
+def findings(rows: Sequence[Row], is_whole: bool, job: str | None, lang: Lang) -> list[Told]:
+    """What fired, in report form and in the report's order. `is_whole`: every rank of the job was given."""
+    result: list[Told] = []
+    used: Counter[str] = Counter()
+    for row in rows:
+        claimed = claims(row.found, row.observed.device)
+        ids = {}
+        for found in row.found:
+            base = _identity(found.rule.id, row.observed)
+            used[base] += 1
+            ids[found.rule.id] = base if used[base] == 1 else f"{base}#{used[base]}"
+        reasons = _explained(row.found, claimed)
+        for found in row.found:
+            found = _of_one_step(found, row)
+            cause = reasons.get(found.rule.id)
+            found_ = _with_all_ranks(found) if is_whole else found
+            finding = _finding(row, found_, claimed, ids, ids[cause] if cause else None, job, lang)
+            result.append(Told(finding, row.observed, found.is_settled, found.rule))
+    return sorted(result, key=_order)
+
+
+def _of_one_step(found: rules.Finding, row: Row) -> rules.Finding:
+    """The finding with no more confidence than one step can give."""
+    return replace(found, confidence="medium") if found.confidence == "high" and row.is_one_step else found
+
+
+def _with_all_ranks(found: rules.Finding) -> rules.Finding:
+    """The finding in the words for a job of which every rank was given."""
+    return replace(
+        found,
+        title=found.title_with_all_ranks or found.title,
+        remedies=tuple(replace(r, text=r.with_all_ranks or r.text) for r in found.remedies),
+    )
+
+
+def _identity(rule_id: str, observed: Observed) -> str:
+    """Stable over runs on the same inputs: rule, rank, device."""
+    rank = observed.rank.rank
+    device = observed.device.accounting.device
+    where = device.kind or "device" if device.index is None else f"device{device.index}"
+    return f"{rule_id}:{'rank' if rank is None else f'rank{rank}'}:{where}"
+
+
+def _explained(found: Sequence[rules.Finding], claimed: dict[str, Claim]) -> dict[str, str]:
+    """Rule id -> id of the rule it is a consequence of, on the same device.
+
+    A cause must cost at least as much as what it explains: a small one cannot explain a large one away.
+    """
+
+    def cost(finding: rules.Finding) -> int:
+        return claimed[finding.rule.id].time_ns if finding.rule.id in claimed else 0
+
+    reasons: dict[str, str] = {}
+    by_cost = sorted(found, key=cost, reverse=True)
+    for index, cause in enumerate(by_cost):
+        for effect in by_cost[index + 1 :]:
+            if effect.rule.id in cause.rule.explains:
+                reasons.setdefault(effect.rule.id, cause.rule.id)
+    return reasons
+
+
+def _finding(
+    row: Row,
+    found: rules.Finding,
+    claimed: dict[str, Claim],
+    ids: dict[str, str],
+    explained_by: str | None,
+    job: str | None,
+    lang: Lang,
+) -> report.Finding:
+    rule, observed = found.rule, row.observed
+    account = observed.device.accounting
+    claim = claimed.get(rule.id)
+    share = claim.time_ns / account.total_ns if claim and account.total_ns else None
+    since = onset(rule, observed)
+    return report.Finding(
+        id=ids[rule.id],
+        rule=rule.id,
+        cause=rule.cause,
+        layer=rule.layer.value,
+        severity=_severity(share, rule.verdict),
+        confidence=found.confidence,
+        title=found.title.in_(lang),
+        onset_ns=since.at_ns if since else None,
+        onset_step=since.step if since else None,
+        subject=report.Subject(
+            job=job,
+            ranks=() if observed.rank.rank is None else (observed.rank.rank,),
+            devices=(_device_name(observed),),
+            steps=(since.step, since.last_step) if since else _counted(observed.rank),
+            row=row.place,
+        ),
+        cost=None
+        if claim is None or share is None
+        else report.Cost(
+            time_ns=claim.time_ns,
+            share=share,
+            of=claim.of,
+            overlaps_with=tuple(ids[other] for other in claim.overlaps_with),
+            num_steps=account.num_steps if account.scope == "steps" and account.num_steps else None,
+        ),
+        culprits=_named(rule, observed),
+        evidence=tuple(_referenced(evidence, rule, lang) for evidence in found.evidence),
+        unknown=tuple(word.unmeasured(clause, lang) for clause in _unknown(found, row.facts)),
+        ruled_out=tuple(
+            report.RuledOut(rule=clear.rule.id, because=word.because(clear, lang))
+            for clear in row.clear
+            if clear.rule.verdict != "healthy"
+        ),
+        # A consequence goes when its cause goes: advice on it would buy nothing.
+        remedies=() if explained_by else tuple(_remedy(r, row, share, lang) for r in found.remedies),
+        explained_by=explained_by,
+    )
+
+
+def _named(rule: rules.Rule, observed: Observed) -> tuple[report.Named, ...]:
+    """Who was running in the parts that the rule's cost is of."""
+    if rule.cost is None:
+        return ()
+    whole = sum(part_ns(observed.device.accounting, part) for part in rule.cost.of)
+    # Device activities of several streams may sum to more than the time they cover.
+    named = [
+        report.Named(
+            name=each.name,
+            time_ns=min(each.time_ns, whole),
+            share=min(each.time_ns, whole) / whole,
+            span=each.span,
+            start_ns=each.start_ns,
+            end_ns=each.end_ns,
+        )
+        for each in culprits(observed, rule.cost)[:MOST_NAMES]
+        if whole > 0
+    ]
+    return tuple(each for place, each in enumerate(named) if place == 0 or each.share >= MIN_SHARE)
+
+
+def _referenced(evidence: report.Evidence, rule: rules.Rule, lang: Lang) -> report.Evidence:
+    """The evidence with where its threshold comes from."""
+    if evidence.threshold is None:
+        return evidence
+    named = {feature.name: text for feature, text in rule.references.items()}
+    return msgspec.structs.replace(evidence, reference=named[evidence.feature].in_(lang))
+
+
+def _severity(share: float | None, class_: report.VerdictClass) -> report.Severity:
+    """By cost: under 5 % of the step info, under 20 % warning, from there critical.
+
+    A rule that says that the cause cannot be told is at most a warning: `--fail-on critical` stands for a
+    cause that is known, and a trace that lacks something must not stop a pipeline.
+    """
+    if share is None or share < 0.05:
+        return "info"
+    return "warning" if share < 0.20 or class_ == "undecided" else "critical"
+
+
+def _unknown(found: rules.Finding, known: Facts) -> list[Clause]:
+    """Clauses that could not be checked, one a feature: excuses, what corroborates, gates of remedies."""
+    gates = [c for r in found.rule.remedies for c in (*r.only_if, *r.unless)]
+    open_clauses = [*found.unknown, *(c for c in gates if c.known(known) is None)]
+    return list({clause.feature: clause for clause in reversed(open_clauses)}.values())[::-1]
+
+
+def _remedy(remedy: rules.Remedy, row: Row, share: float | None, lang: Lang) -> report.Remedy:
+    clause = remedy.clears
+    now = row.facts.get(clause.feature)
+    gain = None
+    # From what the proof asks for to all that the finding claims: more than that does not exist.
+    is_whole = not (remedy.is_step_towards or remedy.is_partial)
+    if share is not None and now is not None and is_whole and clause.op in ("<=", "<"):
+        least = min(share, max(0.0, now - clause.threshold))
+        # Work that runs beside the rest of the step makes it no shorter than either.
+        most = min(share, 1 - share) if remedy.is_overlap else share
+        gain = (round(min(least, most), 6), round(most, 6))
+    return report.Remedy(
+        text=remedy.text.in_(lang),
+        patch=remedy.patch,
+        gain_share=gain,
+        verify=None if remedy.is_step_towards else word.proof(clause, now, lang),
+    )
+
+
+def _device_name(observed: Observed) -> str:
+    device = observed.device.accounting.device
+    if device.uuid:
+        return device.uuid
+    if not has_device(observed):
+        return "cpu"
+    return (
+        observed.rank.accelerator if device.index is None else f"{observed.rank.accelerator}:{device.index}"
+    )
+
+
+def _counted(analysis: RankAnalysis) -> tuple[int, int] | None:
+    steps = [step.step for step in analysis.steps if step.use in ("counted", "marked")]
+    return (min(steps), max(steps)) if steps else None
+
+
+def _order(told: Told) -> tuple[bool, float, str]:
+    """Consequences after causes, then by the time that could be won, then by id so that runs agree."""
+    finding = told.finding
+    return finding.explained_by is not None, -(finding.cost.share if finding.cost else 0.0), finding.id

@@ -1,0 +1,134 @@
+"""What stays open, what would settle it, and the one command to run next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import get_args
+
+from stepscope.analyse.features import Absence, absence
+from stepscope.diagnose import command, word
+from stepscope.diagnose.data import has_all_ranks, missing_ranks
+from stepscope.diagnose.finding import Told
+from stepscope.diagnose.row import Row
+from stepscope.model import report
+from stepscope.model.analysis import IDLE_CAUSES, RankAnalysis
+from stepscope.model.feature import Observed
+from stepscope.model.text import Lang, Text
+from stepscope.rules import Catalog
+from stepscope.rules import rule as rules
+from stepscope.rules.capture import ALL_RANKS, DEVICE, MANY_STEPS
+
+
+def undecided(
+    rows: Sequence[Row],
+    inputs: Sequence[report.Input],
+    findings: Sequence[report.Finding],
+    has_all: bool,
+    lang: Lang,
+) -> tuple[report.Undecided, ...]:
+    """Causes that stay open although a rule fired, in the order of the findings, then rules that could not be
+    judged, those for want of steps last; each once."""
+    result: dict[tuple[str, tuple[str, ...]], tuple[int, report.Undecided]] = {}
+    told = [finding.rule for finding in findings]
+
+    def add(place: int, open_: report.Undecided) -> None:
+        result.setdefault((open_.rule, open_.missing), (place, open_))
+
+    for row in rows:
+        rank = row.observed.rank.rank
+        for found in row.found:
+            if found.rule.question is not None and not found.is_settled:
+                question = found.rule.question
+                unknown = [c.feature.name for c in question.settled_by if c.known(row.facts) is None]
+                capture = _capture(question, has_all)
+                open_ = report.Undecided(
+                    rule=found.rule.id,
+                    missing=(*question.missing, *unknown),
+                    would_settle=capture.brief.in_(lang),
+                    command=command.filled(capture.command, inputs, rank),
+                )
+                add(told.index(found.rule.id) - len(told), open_)
+        for each in row.undecided:
+            add(*_unjudged(each, row.observed, inputs, lang))
+    return tuple(open_ for _, open_ in sorted(result.values(), key=lambda pair: pair[0]))
+
+
+_PLACES = get_args(Absence)
+
+
+def _unjudged(
+    each: rules.Undecided, observed: Observed, inputs: Sequence[report.Input], lang: Lang
+) -> tuple[int, report.Undecided]:
+    """A rule that could not be judged, and its place among them."""
+    why = min((absence(observed, feature) for feature in each.missing), key=_PLACES.index)
+    capture = DEVICE if why == "no_device" else each.rule.needs
+    would_settle = capture.brief.in_(lang)
+    if why == "withheld":
+        # The same recording would give it that would give the causes.
+        settling = (w.would_settle for w in observed.rank.withheld if w.what == IDLE_CAUSES)
+        would_settle = next((text for text in settling if text), would_settle)
+    if why == "no_device" and observed.rank.accelerator == "cpu":
+        # Nothing is missing: this run has no device.
+        return _PLACES.index(why), report.Undecided(
+            rule=each.rule.id,
+            why=word.HOST_ONLY.in_(lang),
+            missing=tuple(feature.name for feature in each.missing),
+        )
+    reason = word.absent(why, observed.device.accounting.num_steps)
+    return _PLACES.index(why), report.Undecided(
+        rule=each.rule.id,
+        why=reason.in_(lang) if reason else None,
+        missing=tuple(feature.name for feature in each.missing),
+        would_settle=would_settle,
+        command=command.filled(capture.command, inputs, observed.rank.rank),
+    )
+
+
+def _capture(question: rules.Question, has_all: bool) -> rules.Capture:
+    """The recording that would settle a question, whether or not every rank was given already."""
+    return (question.with_all_ranks if has_all else None) or question.capture
+
+
+def _recorded(of: str, before: Text, lang: Lang) -> str:
+    """A command with what must be done before it, as a comment that a shell passes over."""
+    return f"{of}  # {before.in_(lang)}"
+
+
+def next_command(
+    analyses: Sequence[RankAnalysis],
+    inputs: Sequence[report.Input],
+    health: report.Health,
+    told: Sequence[Told],
+    open_: Sequence[report.Undecided],
+    catalog: Catalog,
+    lang: Lang,
+) -> str:
+    """One command: what would settle the most, or else what would prove the largest finding's remedy."""
+    if health.verdict == "unusable":
+        return "stepscope doctor"
+    world = max((a.world_size for a in analyses if a.world_size is not None), default=None)
+    folder = command.filled(ALL_RANKS.command, inputs)
+    is_missing = not has_all_ranks(analyses) and missing_ranks(analyses, inputs) > 0
+    if is_missing or world is None:
+        # The same inputs again would say the same again.
+        all_ranks = _recorded(folder, word.record_all(world), lang)
+    else:
+        all_ranks = folder
+    if told:
+        first = told[0].finding
+        question = told[0].rule.question
+        if question is not None and not told[0].is_settled:
+            capture = _capture(question, has_all_ranks(analyses))
+            if capture is ALL_RANKS:
+                return all_ranks
+            return command.filled(capture.command, inputs, told[0].observed.rank.rank)
+        if any(remedy.verify is not None for remedy in first.remedies):
+            return _recorded("stepscope diagnose NEW_TRACE", word.RECORD_AGAIN, lang)
+        return f"stepscope explain {first.rule}"
+    # More steps would only show what comes at intervals: no answer to why every step is as it is.
+    wanted = next((u for u in open_ if catalog[u.rule].needs is not MANY_STEPS and u.command), None)
+    if wanted is not None and wanted.command is not None:
+        return wanted.command
+    if is_missing:
+        return all_ranks
+    return "stepscope rules"

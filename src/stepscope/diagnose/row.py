@@ -1,0 +1,106 @@
+"""The rows that rules are judged on: every device of every rank, with its facts and what rules said of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from stepscope.analyse.features import facts, has_device
+from stepscope.model import report
+from stepscope.model.analysis import DeviceAnalysis, RankAnalysis
+from stepscope.model.feature import Facts, Observed
+from stepscope.rules import Catalog, judge
+from stepscope.rules import rule as rules
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One device of one rank, judged by every rule."""
+
+    observed: Observed
+    place: int | None
+    """The place of its row in the report's accounting."""
+    facts: Facts
+    found: tuple[rules.Finding, ...]
+    clear: tuple[rules.Clear, ...]
+    undecided: tuple[rules.Undecided, ...]
+
+    @property
+    def is_one_step(self) -> bool:
+        """Its numbers are of a single step."""
+        account = self.observed.device.accounting
+        return account.scope == "steps" and account.num_steps == 1
+
+
+def judged_rows(analyses: Sequence[RankAnalysis], catalog: Catalog) -> list[Row]:
+    """Every device of every rank, judged by every rule, in the order of the analyses."""
+    return [
+        _judged(Observed(analysis, device), place, catalog) for analysis, device, place in _placed(analyses)
+    ]
+
+
+def _placed(
+    analyses: Sequence[RankAnalysis],
+) -> Iterator[tuple[RankAnalysis, DeviceAnalysis, int | None]]:
+    """Every device of every rank, with the place of its row in the report's accounting."""
+    begin = 0
+    for analysis in analyses:
+        for device in analysis.devices:
+            own = (n for n, row in enumerate(analysis.accounting) if row == device.accounting)
+            place = next(own, None)
+            yield analysis, device, None if place is None else begin + place
+        begin += len(analysis.accounting)
+
+
+def _judged(observed: Observed, place: int | None, catalog: Catalog) -> Row:
+    known = facts(observed, dict.fromkeys(f for rule in catalog for f in rule.features()))
+    outcomes = [judge(rule if has_device(observed) else rule.for_host(), known) for rule in catalog]
+    return Row(
+        observed,
+        place,
+        known,
+        tuple(o for o in outcomes if isinstance(o, rules.Finding)),
+        tuple(o for o in outcomes if isinstance(o, rules.Clear)),
+        tuple(o for o in outcomes if isinstance(o, rules.Undecided)),
+    )
+
+
+def of_files(analyses: Sequence[RankAnalysis], inputs: Sequence[report.Input]) -> Sequence[RankAnalysis]:
+    """The analyses with the places of their files, where files are all that tells rows without rank apart."""
+    files = [place for place, i in enumerate(inputs) if i.kind == "trace" and i.error is None]
+    nameless = [analysis for analysis in analyses if analysis.rank is None]
+    if len(files) < 2 or not nameless:
+        return analyses
+    without_rank = [place for place in files if inputs[place].rank is None]
+    # A file of several processes has several analyses: then only the time of its steps tells.
+    in_order = iter(without_rank) if len(without_rank) == len(nameless) else None
+
+    def of_file(analysis: RankAnalysis) -> RankAnalysis:
+        if analysis.rank is not None:
+            return analysis
+        place = next(in_order) if in_order is not None else _file_at(analysis, without_rank, inputs)
+
+        def placed(row: report.Accounting) -> report.Accounting:
+            return msgspec.structs.replace(row, input=place)
+
+        return replace(
+            analysis,
+            steps=tuple(msgspec.structs.replace(step, input=place) for step in analysis.steps),
+            accounting=tuple(placed(row) for row in analysis.accounting),
+            devices=tuple(replace(d, accounting=placed(d.accounting)) for d in analysis.devices),
+        )
+
+    return [of_file(analysis) for analysis in analyses]
+
+
+def _file_at(analysis: RankAnalysis, places: Sequence[int], inputs: Sequence[report.Input]) -> int | None:
+    """The only file whose time holds the first step, `None` where none or several do."""
+    if not analysis.steps:
+        return None
+    start = analysis.steps[0].start_ns
+    extents = [(place, inputs[place].start_ns, inputs[place].end_ns) for place in places]
+    known = [(place, begin, end) for place, begin, end in extents if begin is not None and end is not None]
+    holding = [place for place, begin, end in known if begin <= start <= end]
+    return holding[0] if len(holding) == 1 else None
