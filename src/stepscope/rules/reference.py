@@ -5,10 +5,14 @@ from __future__ import annotations
 from stepscope.model.text import Text
 
 LOW_SM_ACTIVE = Text(
-    en="SageMaker Debugger's batch-size and bottleneck rules take 70 % as the line of low use",
-    zh="SageMaker Debugger 的批次大小与瓶颈规则以 70 % 为低利用率界线",
+    en="70 % is the line of low use of SageMaker Debugger's BatchSize and LowGPUUtilization rules, there for "
+    "the 95th percentile of nvidia-smi's utilisation; that it serves for the mean of SM active is our choice",
+    zh="70 % 是 SageMaker Debugger 的 BatchSize 与 LowGPUUtilization 规则的低利用率界线，"
+    "原本针对 nvidia-smi 利用率的第 95 百分位；沿用于 SM active 的均值是本工具自定",
 )
 BUSY_CORES = Text(
-    en="SageMaker Debugger calls processors above 90 % a bottleneck",
-    zh="SageMaker Debugger 将处理器利用率超过 90 % 视为瓶颈",
+    en="SageMaker Debugger's CPUBottleneck rule: processors above 90 % while the GPU is below 10 %, in more "
+    "than 50 % of the samples; only the 90 % is taken over",
+    zh="SageMaker Debugger 的 CPUBottleneck 规则：超过 50 % 的样本中处理器高于 90 % 而 GPU 低于 10 %；"
+    "此处只沿用 90 %",
 )

@@ -67,8 +67,9 @@ RULE = Rule(
             "2025）发现步内分配显存会拖慢 rank；一步的 5 % 是本工具由提示升为警告的界线",
         ),
         memory_used_share: Text(
-            en="trace tools speak of memory pressure at 90 %",
-            zh="trace 工具以 90 % 为显存紧张的界线",
+            en="PyTorch Profiler's TensorBoard plugin advises to save memory where its peak is above 90 % of "
+            "the device's",
+            zh="PyTorch Profiler 的 TensorBoard 插件在显存峰值超过设备的 90 % 时建议节省显存",
         ),
     },
     needs=FEW_STEPS,

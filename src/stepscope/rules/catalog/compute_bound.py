@@ -47,16 +47,17 @@ RULE = Rule(
     ),
     references={
         busy_share: Text(
-            en="the rest is under the 10 % at which waiting for input or communication is a finding",
-            zh="其余部分低于等待输入或通信成为结论的 10 %",
+            en="TraceML calls a run compute-bound from 90 %; what is left is under the 10 % at which waiting "
+            "for input or communication is a finding",
+            zh="TraceML 自 90 % 起称为受计算限制；其余部分低于等待输入或通信成为结论的 10 %",
         ),
         exposed_communication_share: Text(
-            en="published trace tools mention exposed communication from 5 % of a step",
-            zh="公开的 trace 工具从一步的 5 % 起提及未被掩盖的通信",
+            en="TraceLens flags exposed communication above 5 % of the time",
+            zh="TraceLens 在未被掩盖的通信超过时间的 5 % 时标出",
         ),
         copy_exposed_share: Text(
-            en="5 % of a step is where exposed copies are a finding",
-            zh="一步的 5 % 是未被掩盖的拷贝成为结论的界线",
+            en="TraceLens flags copies above 5 % of the time",
+            zh="TraceLens 在拷贝超过时间的 5 % 时标出",
         ),
         sm_active_mean: Text(
             en="NVIDIA's DCGM guide: 0.8 or more is needed, though not sufficient, for effective use",

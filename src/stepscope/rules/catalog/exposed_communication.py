@@ -133,25 +133,27 @@ RULE = Rule(
     ),
     references={
         exposed_communication_share: Text(
-            en="published trace tools warn at 5–10 % of a step; data exchange is 7 % of the issues of An "
-            "Empirical Study on Low GPU Utilization (ICSE 2024)",
-            zh="公开的 trace 工具在占一步的 5–10 % 时告警；数据交换占 An Empirical Study on Low GPU "
-            "Utilization（ICSE 2024）所列问题的 7 %",
+            en="PyTorch Profiler's TensorBoard plugin advises where communication takes more than 10 % of a "
+            "step; cleared at the 5 % above which TraceLens flags it; data exchange is 7 % of the issues of "
+            "An Empirical Study on Low GPU Utilization (ICSE 2024)",
+            zh="PyTorch Profiler 的 TensorBoard 插件在通信超过一步的 10 % 时给出建议；降到 5 %（TraceLens "
+            "标出的界线）视为消除；数据交换占 An Empirical Study on Low GPU Utilization（ICSE "
+            "2024）所列问题的 7 %",
         ),
         bus_bandwidth_link_share: Text(
             en="nccl-tests defines bus bandwidth so that it can be held against the link's peak; large "
-            "messages reach most of it, and below a tenth the time was not spent on transferring over that "
-            "link",
-            zh="nccl-tests 定义的总线带宽可直接与链路峰值比较；大消息应达到其大部分，"
-            "低于十分之一说明时间并未用在该链路的传输上",
+            "messages reach most of it. A tenth is our choice: below it the time was not spent on "
+            "transferring over that link",
+            zh="nccl-tests 定义的总线带宽可直接与链路峰值比较；大消息应达到其大部分。"
+            "十分之一为本工具自定：低于它说明时间并未用在该链路的传输上",
         ),
         backward_share: Text(
             en="no op of a backward pass at all: the run infers and has no gradients to reduce",
             zh="没有任何反向传播的算子：这是推理，没有梯度可归约",
         ),
         nvlink_link_share: Text(
-            en="the same tenth, seen by the device's own counters",
-            zh="同样的十分之一，由设备自身计数器给出",
+            en="our choice: the same tenth, seen by the device's own counters",
+            zh="自定：同样的十分之一，由设备自身计数器给出",
         ),
     },
     needs=ALL_RANKS,

@@ -70,18 +70,18 @@ RULE = Rule(
     references={
         copy_stall_share: Text(
             en="data transfer between host and device is 28 % of the issues of An Empirical Study on Low "
-            "GPU Utilization (ICSE 2024); 5 % of a step is where a finding becomes a warning here",
+            "GPU Utilization (ICSE 2024); TraceLens flags copies above 5 % of the time",
             zh="主机与设备间的数据传输占 An Empirical Study on Low GPU Utilization（ICSE "
-            "2024）所列问题的 28 %；一步的 5 % 是本工具由提示升为警告的界线",
+            "2024）所列问题的 28 %；TraceLens 在拷贝超过时间的 5 % 时标出",
         ),
         pageable_copy_share: Text(
-            en="PyTorch's performance tuning guide: only pinned memory copies asynchronously; 5 % leaves "
-            "room for stray scalars",
-            zh="PyTorch 性能调优指南：只有锁页内存才能异步拷贝；5 % 为零星标量留有余地",
+            en="PyTorch's performance tuning guide: only pinned memory copies asynchronously; 5 % is our "
+            "choice and leaves room for stray scalars",
+            zh="PyTorch 性能调优指南：只有锁页内存才能异步拷贝；5 % 为本工具自定，为零星标量留有余地",
         ),
         pcie_receive_link_share: Text(
-            en="a third of the link on average is more than batches need that hide behind computing",
-            zh="平均达到链路的三分之一，已超出能被计算掩盖的批次所需",
+            en="our choice: 30 % of the link on average is more than batches need that hide behind computing",
+            zh="自定：平均达到链路的 30 %，已超出能被计算掩盖的批次所需",
         ),
     },
     needs=FEW_STEPS,

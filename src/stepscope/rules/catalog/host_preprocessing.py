@@ -7,7 +7,7 @@ casts, small copies. The device has nothing to run until the first launch of the
 from stepscope.analyse.features import backward_share, host_cpu_busy, idle_preprocess_share, sm_active_mean
 from stepscope.model.text import Text
 from stepscope.rules.capture import FEW_STEPS
-from stepscope.rules.reference import LOW_SM_ACTIVE
+from stepscope.rules.reference import BUSY_CORES, LOW_SM_ACTIVE
 from stepscope.rules.rule import Layer, OnHost, Patch, Remedy, Rule, Subject
 
 IN_WORKERS = Patch(
@@ -94,9 +94,8 @@ RULE = Rule(
             zh="没有任何反向传播的算子：这是推理，没有训练循环",
         ),
         host_cpu_busy: Text(
-            en="SageMaker Debugger calls processors above 90 % a bottleneck; half of the cores busy is "
-            "enough to agree with host work",
-            zh="SageMaker Debugger 将超过 90 % 视为瓶颈；一半的核在忙即可佐证主机在工作",
+            en=f"{BUSY_CORES.en}. Half of the cores busy is our choice: enough to agree with host work",
+            zh=f"{BUSY_CORES.zh}。一半的核在忙即可佐证主机在工作，为本工具自定",
         ),
     },
     needs=FEW_STEPS,

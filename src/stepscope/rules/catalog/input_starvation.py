@@ -87,16 +87,16 @@ RULE = Rule(
     references={
         idle_input_share: Text(
             en="TraceML warns where waiting for input takes 10 % of a step and calls 20 % critical; "
-            "cleared at the 5 % where trace tools stop mentioning it",
-            zh="TraceML 在等待输入占一步的 10 % 时告警，20 % 时为严重；低于 trace 工具不再提及的 5 % "
-            "视为消除",
+            "cleared at the 5 % up to which PyTorch Profiler's TensorBoard plugin and XProf say nothing",
+            zh="TraceML 在等待输入占一步的 10 % 时告警，20 % 时为严重；"
+            "降到 5 %（PyTorch Profiler 的 TensorBoard 插件与 XProf 不再提及）视为消除",
         ),
         sm_active_mean: LOW_SM_ACTIVE,
         host_cpu_busy: BUSY_CORES,
         pcie_receive_link_share: Text(
-            en="half a link: above it the transfer itself may be the limit (Analyzing and Mitigating "
-            "Data Stalls in DNN Training, VLDB 2021, separates fetch, preparation and copy)",
-            zh="链路的一半：超过后传输本身可能就是瓶颈（Analyzing and Mitigating Data Stalls in DNN "
+            en="our choice, half a link: above it the transfer itself may be the limit (Analyzing and "
+            "Mitigating Data Stalls in DNN Training, VLDB 2021, separates fetch, preparation and copy)",
+            zh="自定，链路的一半：超过后传输本身可能就是瓶颈（Analyzing and Mitigating Data Stalls in DNN "
             "Training，VLDB 2021，区分了读取、预处理与拷贝）",
         ),
     },
