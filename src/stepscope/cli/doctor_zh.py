@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from stepscope.views import chinese
 
 STATES = {"ok": "正常", "missing": "缺少", "note": "提示"}
 
@@ -47,8 +47,4 @@ FOUND: tuple[tuple[str, str], ...] = (
 
 def in_chinese(found: str) -> str:
     """The sentence in Chinese; a version, a path or a name stays as it is."""
-    for pattern, chinese in FOUND:
-        match = re.fullmatch(pattern, found, re.DOTALL)
-        if match:
-            return match.expand(chinese)
-    return found
+    return chinese.in_chinese(found, FOUND)

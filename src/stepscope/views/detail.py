@@ -1,52 +1,166 @@
 """Details in the reader's language: of health issues, of withheld numbers, of inputs that cannot be used.
 
-Those who find them write them in English, and JSON keeps that. For Chinese each code has one short sentence
-here with the issue's count; what is in no table stays as it was written.
+Those who find them write them in English, and JSON keeps that. For Chinese each clause has its pattern here,
+with every number it holds; what is in no table stays as it was written.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from stepscope.diagnose.word import RANKS_ALONE
 from stepscope.model import report
 from stepscope.model.text import Lang
+from stepscope.views.chinese import in_chinese
 
-ISSUE: Mapping[str, str] = {
-    "truncated": "文件中途断开，断开之前的事件已保留",
-    "malformed_events": "{count:,} 处事件格式错误，已修补或略去",
-    "mixed_writers": "文件中混入了另一份 trace，其后的内容未使用；请在文件名中加入 rank",
-    "bad_timestamp": "{count:,} 个事件的时间为零、为负或相差过远，未计入",
-    "no_anchor": "没有基准时间：其中的时间不是绝对时间",
-    "corrupt_duration": "{count:,} 个设备活动的时长不可信，已在同一流的下一个活动处截断",
-    "stream_overlap": "{count:,} 个活动与同一流上的下一个重叠，时间只计一次",
-    "missing_launch": "{count:,} 个设备活动没有下发记录",
-    "missing_kernels": "{count:,} 次下发没有设备活动",
-    "clock_inversion": "{count:,} 个活动早于自己的下发",
-    "graph_underrecorded": "{count:,} 次图重放没有录到设备活动，其空闲原因与各 kernel 占比不可信",
-    "unrecorded_or_dependent_work": "大部分空闲发生在任务已下发之后，或其下发未被记录："
-    "可能是未录到的图节点，或设备上的依赖；其原因不予给出",
-    "no_steps": "没有 ProfilerStep 标注，整个 trace 作为一个窗口",
-    "partial_step": "{count:,} 步被截断，未计入",
-    "no_device_data": "{count:,} 步只有下发而没有设备活动，未计入",
-    "no_host_rows": "主机只录到调用，没有算子、标注或 Python 函数：主机在调用之间做什么不得而知",
-    "unclassified_kernels": "{count:,} 个 kernel 不属于任何已知类别",
-    "rank_conflict": "同一 rank 出现在多个文件中，只使用了第一个；请只给同一次运行的文件",
-    "rank_missing": "缺少 {count:,} 个 rank，无法得知谁迟到",
-    "rule_broken": "其他软件包的 {count:,} 条规则无法加载，未使用",
-    "counter_broken": "{count:,} 个计数器的读数不可信，未使用",
-    "telemetry_gap": "遥测中有 {count:,} 处缺口",
-    "unit_suspect": "{count:,} 个信号的单位可疑",
-    "secrets_removed": "已移除 {count:,} 处机密信息",
-}
+_DAMAGE: tuple[tuple[str, str], ...] = (
+    (r"the (gzip|zstd) stream is damaged \((.*)\)", r"\1 流已损坏（\2）"),
+    (r"the (gzip|zstd) stream ends too early", r"\1 流提前结束"),
+    (r"the (gzip) checksum is wrong", r"\1 校验和不符"),
+    (r"bytes that are no gzip follow the gzip stream", "gzip 流之后还有不属于 gzip 的字节"),
+)
 
-# Where one code says two things.
-ISSUE_BY_EFFECT: Mapping[tuple[str, report.Effect], str] = {
-    ("no_device_data", "withheld"): "加速器的任务在此 trace 中不可见，核算只含主机",
-    ("rank_conflict", "none"): "文件名与文件内容所说的 rank 不一致，以内容为准",
-}
-NO_DEVICE = "没有录到下发，也没有设备活动：若运行使用了加速器，其任务在此不可见"
+ISSUE: tuple[tuple[str, str], ...] = (
+    *_DAMAGE,
+    # trace/load.py and trace/assemble.py: what the file lost
+    (r"the text breaks off inside the events", "文件在事件中途断开"),
+    (r"at byte (\d+)", r"位于第 \1 字节"),
+    (r"the ([\d,]+) events before it are kept", r"其前的 \1 个事件已保留"),
+    (r"behind the events: all of them are kept", "位于全部事件之后：事件均已保留"),
+    (r"the text breaks off behind the events: all of them are kept", "文件在全部事件之后断开：事件均已保留"),
+    (r"(\d+) members of the metadata are damaged and were given up", r"元数据中有 \1 项损坏，已放弃"),
+    (
+        r"another file's text begins at byte (\d+): two ranks wrote one file",
+        r"从第 \1 字节起是另一个文件的内容：两个 rank 写入了同一个文件",
+    ),
+    (
+        r"another trace follows in the same file and was left out: two ranks wrote one file",
+        "同一文件中还有另一份 trace，未使用：两个 rank 写入了同一个文件",
+    ),
+    (r"events before it are kept", "其前的事件已保留"),
+    (r"put the rank in the file name", "请在文件名中加入 rank"),
+    (r"(\d+) events could not be read and were left out", r"\1 个事件无法读取，已略去"),
+    (
+        r"(\d+) events with stray commas or words for numbers were mended",
+        r"\1 个事件有多余的逗号或以词代数，已修补",
+    ),
+    (
+        r"(\d+) texts with bad escapes, control characters or bytes that are no UTF-8 were mended",
+        r"\1 处文本有错误转义、控制字符或非 UTF-8 字节，已修补",
+    ),
+    (
+        r"(\d+) complete events have no duration that can be read \(taken as 0\)",
+        r"\1 个完整事件没有可读的时长（按 0 计）",
+    ),
+    (
+        r"(\d+) begin or end events lack their other half and were left out",
+        r"\1 个开始或结束事件缺少另一半，已略去",
+    ),
+    (r"the first at byte (\d+)", r"第一处在第 \1 字节"),
+    (
+        r"(\d+) events have a time that is no number or beyond 64 bits and were left out",
+        r"\1 个事件的时间不是数字或超出 64 位，已略去",
+    ),
+    (r"no base time: times are the trace's own, not wall time", "没有基准时间：其中的时间不是绝对时间"),
+    # trace/health.py: what the events say that cannot be
+    (
+        r"(\d+) events have a zero, negative or far-off time and were left out",
+        r"\1 个事件的时间为零、为负或相差过远，已略去",
+    ),
+    (
+        r"(\d+) device durations? cannot be true and (?:was|were) cut at the next activity of "
+        r"(?:its|their) stream",
+        r"\1 个设备活动的时长不可信，已在同一流的下一个活动处截断",
+    ),
+    (r"(\d+) of them stays? unexplained", r"其中 \1 个仍无法解释"),
+    (r"at most ([\d,]+) µs together", r"合计至多 \1 µs"),
+    (
+        r"(\d+) activit(?:y|ies) overlaps? the next one on (?:its|their) stream by more than (\d+) µs",
+        r"\1 个活动与同一流上的下一个重叠超过 \2 µs",
+    ),
+    (r"time is counted once", "时间只计一次"),
+    (
+        r"(\d+) device activit(?:y|ies) (?:has|have) no recorded launch \((\d+) % of kernels\)",
+        r"\1 个设备活动没有下发记录（占 kernel 的 \2 %）",
+    ),
+    (
+        r"(\d+) device activit(?:y|ies) (?:has|have) no recorded launch \(all of them copies\)",
+        r"\1 个设备活动没有下发记录（都是拷贝）",
+    ),
+    (r"(\d+) of them (?:was|were) launched before the trace began", r"其中 \1 个在 trace 开始之前下发"),
+    (r"no host calls were recorded at all", "完全没有录到主机调用"),
+    (r"they are (\d+) % of device time", r"它们占设备时间的 \1 %"),
+    (r"so causes of idle time are degraded", "因此空闲原因有缺损"),
+    (r"so causes of idle time are withheld", "因此空闲原因不予给出"),
+    (r"(\d+) of (\d+) launches (?:has|have) no device activity", r"\2 次下发中有 \1 次没有设备活动"),
+    (
+        r"(\d+) of (\d+) activities start before their launch: host and device clocks differ by "
+        r"at least (\S+) µs",
+        r"\2 个活动中有 \1 个早于自己的下发：主机与设备的时钟至少相差 \3 µs",
+    ),
+    (r"launch delays are unreliable", "下发延迟不可信"),
+    (r"(\d+) activit(?:y|ies) starts? before (?:its|their) launch", r"\1 个活动早于自己的下发"),
+    (r"by at most (\S+) µs", r"至多早 \1 µs"),
+    (r"(\d+) % of kernel time is of no known class", r"\1 % 的 kernel 时间不属于任何已知类别"),
+    # analyse/: what the accounting cannot carry
+    (
+        r"no launch and no device activity was recorded: if this run used an accelerator",
+        "没有录到下发，也没有设备活动：若运行使用了加速器",
+    ),
+    (r"its work cannot be seen here", "其任务在此不可见"),
+    (r"no op, annotation or Python row was recorded", "没有录到算子、标注或 Python 函数"),
+    (
+        r"only calls: what the host did between its calls is unknown",
+        "只录到调用：主机在调用之间做什么不得而知",
+    ),
+    (
+        r"no ProfilerStep annotations: the whole trace is one window",
+        "没有 ProfilerStep 标注：整个 trace 作为一个窗口",
+    ),
+    (
+        r"(\d+) device rows? of category (.+?) (?:is|are) not understood: device work cannot be seen",
+        r"\1 个类别为 \2 的设备事件无法解读：设备任务不可见",
+    ),
+    (
+        r"(\d+) launch(?:es)? (?:was|were) recorded and no device activity: device work cannot be seen",
+        r"录到 \1 次下发而没有设备活动：设备任务不可见",
+    ),
+    (r"the accounting is the host's alone", "核算只含主机"),
+    (r"steps? (.+?) (?:is|are) cut and (?:is|are) not counted", r"第 \1 步被截断，未计入"),
+    (
+        r"steps? (.+?) (?:has|have) launches but no device data and (?:is|are) not counted",
+        r"第 \1 步只有下发而没有设备活动，未计入",
+    ),
+    (r"(\S+) % of (\d+) graph launches have recorded device work", r"\2 次图重放中有 \1 % 录到了设备活动"),
+    (r"idle and per-kernel shares of the others are withheld", "其余图重放的空闲与各 kernel 占比不予给出"),
+    (
+        r"(\d+) % of ([\d,]+) ms idle lies before work already issued or without a recorded launch: "
+        r"unrecorded graph nodes, or a dependency on the device",
+        r"\2 ms 空闲中有 \1 % 发生在任务已下发之后，或其下发未被记录：可能是未录到的图节点，或设备上的依赖",
+    ),
+    (r"CUDA graphs are replayed here", "此处重放了 CUDA graph"),
+    (r"its cause is withheld", "其原因不予给出"),
+    (
+        r"(\d+) collectives? impl(?:y|ies) up to ([\d,]+) GB/s where the link carries ([\d,]+): "
+        r"(?:its|their) recorded size, group or duration is wrong",
+        r"\1 次集合通信按记录快至 \2 GB/s，而链路只有 \3 GB/s：所记录的数据量、通信组或时长有误",
+    ),
+    (r"and (?:its|their) bandwidth is withheld", "其带宽不予给出"),
+    # offline.py and diagnose/data.py: what the inputs say together
+    (
+        r"rank (\d+) is in (\d+) files: (.*) was used, (.*) was not",
+        r"rank \1 出现在 \2 个文件中：使用了 \3，未使用 \4",
+    ),
+    (r"give the files of one run", "请只给同一次运行的文件"),
+    (r"the file name says (?:rank )?(\d+)", r"文件名中的 rank 为 \1"),
+    (r"(distributedInfo|metadata) says (?:rank )?(\d+)", r"\1 中的 rank 为 \2"),
+    (
+        r"(\d+) of (\d+) ranks (?:was|were) given: who is late is unknown",
+        r"\2 个 rank 中给出了 \1 个，无法得知谁迟到",
+    ),
+)
+"""Clauses of health issues. What another package wrote (`rule_broken`) stays as it is."""
 
 WITHHELD: Mapping[str, str] = {
     "one rank cannot tell a slow link from a late peer": "仅凭一个 rank 分不清是链路慢还是对端迟到",
@@ -64,15 +178,18 @@ WITHHELD: Mapping[str, str] = {
 
 # What an input's error says, and what would mend it: patterns over the English text.
 ERROR: tuple[tuple[str, str], ...] = (
+    *_DAMAGE,
     (r"no such file", "文件不存在"),
     (r"no file matches", "没有匹配的文件"),
     (r"no permission to read it", "没有读取权限"),
-    (r"cannot be read(?:: .*)?", "无法读取"),
-    (r"cannot be opened \(.*\)", "无法打开"),
+    (r"cannot be read", "无法读取"),
+    (r"cannot be read: is no file name", "无法读取：不是文件名"),
+    (r"cannot be read: (.*)", r"无法读取：\1"),
+    (r"cannot be opened \((.*)\)", r"无法打开（\1）"),
     (r"is a directory", "是一个目录"),
     (r"the directory holds no trace", "目录中没有 trace"),
     (r"the archive holds no trace", "归档中没有 trace"),
-    (r"is no readable archive \(.*\)", "不是可读的归档"),
+    (r"is no readable archive \((.*)\)", r"不是可读的归档（\1）"),
     (r"is (?:not|no file) in the archive", "不在归档中"),
     (r"the file is empty", "文件为空"),
     (r"holds no trace event", "其中没有 trace 事件"),
@@ -91,12 +208,12 @@ ERROR: tuple[tuple[str, str], ...] = (
     (r"is zstd-compressed, and the codec is not installed", "由 zstd 压缩，而解码器未安装"),
     (r"is a program", "是可执行程序"),
     (r"is HTML or XML", "是 HTML 或 XML"),
-    (r"the (gzip|zstd) stream is damaged \(.*\)", r"\1 流已损坏"),
-    (r"the (gzip|zstd) stream ends too early", r"\1 流提前结束"),
-    (r"bytes that are no gzip follow the gzip stream", "gzip 流之后还有不属于 gzip 的字节"),
     (r"more than (\d+) GB of text come out of it", r"解压后超过 \1 GB"),
-    (r"the same bytes as (.*); left out", r"与 \1 字节完全相同，已略去"),
-    (r".* as in a decompression bomb", "解压倍率异常，疑似解压炸弹"),
+    (r"the same bytes as (.*)", r"与 \1 字节完全相同"),
+    (
+        r"(\d+) MB of text from ([\d,]+) bytes: more than (\S+) to 1, as in a decompression bomb",
+        r"\2 字节解压出 \1 MB 文本：超过 \3 比 1，疑似解压炸弹",
+    ),
 )
 MEND: tuple[tuple[str, str], ...] = (
     (r"check the path", "请检查路径"),
@@ -117,33 +234,35 @@ MEND: tuple[tuple[str, str], ...] = (
     (r"unpack it, and give the trace inside", "请解包并给出其中的 trace"),
     (r"unpack it by hand if you trust it", "若可信，请手动解压"),
     (r"decompress it with (\w+)", r"请用 \1 解压"),
-    (r"list its members with tar -tf", "可用 tar -tf 列出其成员"),
+    (r"list its members with (tar -tv?f .*)", r"请列出其成员：\1"),
+    (
+        r"(pip install '.*'), or decompress it with (.*)",
+        r"请运行：\1，或用 \2 解压",
+    ),
+    (r"left out", "已略去"),
     (r"record fewer steps, or split the file", "请少录几步，或拆分文件"),
     (r"was the job ended while it exported\? record again", "任务是否在导出时被终止？请重新录制"),
+    (r"Nsight Systems exports are not read yet", "尚不支持 Nsight Systems 导出的文件"),
+    (r"a memory snapshot is not read here", "此处不读取显存快照"),
     (
-        r"(?:.*; )?(?:.*\? )?give (?:the|a) trace.*",
-        "请给出 torch.profiler 导出的 trace（*.json 或 *.json.gz）",
+        r"was it downloaded through a login page\? give the trace itself",
+        "下载时是否只得到了登录页？请给出 trace 本身",
     ),
+    (r"give (?:the|a) trace.*", "请给出 torch.profiler 导出的 trace（*.json 或 *.json.gz）"),
 )
 _PLACE = (("its beginning", "文件开头"), (r"byte (\d+)", r"第 \1 字节"))
 
 
 def issue_detail(issue: report.HealthIssue, lang: Lang) -> str:
     """What a health issue says."""
-    if lang == "en":
-        return issue.detail
-    if issue.code == "no_device_data" and issue.count == 0:
-        return NO_DEVICE
-    sentence = ISSUE_BY_EFFECT.get((issue.code, issue.effect)) or ISSUE.get(issue.code)
-    return issue.detail if sentence is None else sentence.format(count=issue.count)
+    return issue.detail if lang == "en" else in_chinese(issue.detail, ISSUE)
 
 
-def withheld_why(withheld: report.Withheld, issues: Iterable[report.HealthIssue], lang: Lang) -> str:
+def withheld_why(withheld: report.Withheld, lang: Lang) -> str:
     """Why a number is withheld; where an issue is the reason, what that issue says."""
     if lang == "en":
         return withheld.why
-    cause = next((issue for issue in issues if issue.detail == withheld.why), None)
-    return WITHHELD.get(withheld.why, withheld.why) if cause is None else issue_detail(cause, lang)
+    return WITHHELD.get(withheld.why) or in_chinese(withheld.why, ISSUE)
 
 
 def settling(text: str, lang: Lang) -> str:
@@ -158,14 +277,6 @@ def input_error(given: report.Input, lang: Lang) -> str:
     found = re.fullmatch(r"(?: at (?P<place>[^:;]+))?: (?P<what>.*?)(?:; (?P<mend>.*))?", rest, re.DOTALL)
     if lang == "en" or found is None or rest == error:
         return error
-    place = f"（{_said(found['place'], _PLACE)}）" if found["place"] else ""
-    mend = f"；{_said(found['mend'], MEND)}" if found["mend"] else ""
-    return f"{given.name}{place}：{_said(found['what'], ERROR)}{mend}"
-
-
-def _said(text: str, table: Iterable[tuple[str, str]]) -> str:
-    for pattern, chinese in table:
-        found = re.fullmatch(pattern, text, re.DOTALL)
-        if found:
-            return found.expand(chinese)
-    return text
+    place = f"（{in_chinese(found['place'], _PLACE)}）" if found["place"] else ""
+    mend = f"；{in_chinese(found['mend'], MEND)}" if found["mend"] else ""
+    return f"{given.name}{place}：{in_chinese(found['what'], ERROR)}{mend}"

@@ -127,7 +127,7 @@ HEALTH_CODE: Mapping[str, Text] = {
     "rule_broken": Text(en="a rule of another package left out", zh="外部规则无法加载"),
     "counter_broken": Text(en="broken counter", zh="计数器失效"),
     "telemetry_gap": Text(en="gaps in telemetry", zh="遥测有缺口"),
-    "unit_suspect": Text(en="suspicious unit", zh="单位可疑"),
+    "unit_suspect": Text(en="faster than the link", zh="快于链路"),
     "secrets_removed": Text(en="secrets removed", zh="已移除机密信息"),
 }
 

@@ -119,7 +119,7 @@ def _health(report_: report.Report, lang: Lang) -> list[str]:
     for each in health.withheld:
         lines.append(
             f"- {word('withheld', lang)}{colon(lang)}{escaped(withheld_name(each, lang))}{colon(lang)}"
-            f"{escaped(withheld_why(each, health.issues, lang))}"
+            f"{escaped(withheld_why(each, lang))}"
         )
     lines += [
         f"- {word('not_used', lang)}{colon(lang)}{escaped(input_error(i, lang))}"

@@ -112,7 +112,7 @@ def _health(page: Page, report_: report.Report) -> None:
         settle = each.would_settle or ""
         page.line(
             f"{word('withheld', lang)}{colon(lang)}{withheld_name(each, lang)}{colon(lang)}"
-            f"{withheld_why(each, health.issues, lang)}" + brackets(needing(settle, lang), lang),
+            f"{withheld_why(each, lang)}" + brackets(needing(settle, lang), lang),
             "yellow",
             indent=2,
         )
