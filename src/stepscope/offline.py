@@ -248,8 +248,8 @@ def _read_one(
             copy = Input(kind="trace", format="kineto", name=name, bytes=trace.num_bytes, sha256=trace.sha256)
             return _copy_of(first_name, copy)
     trace, num_secrets, known = redact.trace_without_secrets(trace)
-    rank, _, conflict = rank_of(trace)
-    whole = analyse_rank(trace, steps=steps, rank=rank)
+    rank, world_size, conflict = rank_of(trace)
+    whole = analyse_rank(trace, steps=steps, rank=rank, world_size=world_size)
     numbers = [step.step for analysis in whole for step in analysis.steps]
     analyses = tuple(_with_conflict(_only(analysis, steps), conflict) for analysis in whole)
     first = analyses[0] if analyses else None

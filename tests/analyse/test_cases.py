@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from stepscope.analyse.rank import analyse_rank
-from stepscope.trace.load import load_bytes
+from stepscope.trace.load import load_bytes, rank_of
 from tests.analyse import reference
 from tests.analyse.build import Build
 
@@ -58,7 +58,9 @@ def flat_row(row: Any) -> dict[str, int]:
 
 def analyse(build: Build | bytes) -> list[Any]:
     data = build if isinstance(build, bytes) else build.bytes()
-    return list(analyse_rank(load_bytes(data, "case.json")))
+    trace = load_bytes(data, "case.json")
+    rank, world_size, _ = rank_of(trace)
+    return list(analyse_rank(trace, rank=rank, world_size=world_size))
 
 
 def only(build: Build | bytes) -> Any:

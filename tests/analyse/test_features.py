@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from stepscope.analyse import features as f
+from stepscope.analyse.variation import period_steps
 from stepscope.model import report
 from stepscope.model.analysis import Culprit
 from stepscope.model.feature import Facts, Feature, Observed
@@ -116,7 +118,12 @@ def test_a_feature_points_at_its_largest_culprit() -> None:
 
 
 def test_a_few_steps_without_a_period_rule_nothing_out() -> None:
-    few, many = row(num_steps=6), row(num_steps=20)
+    # Slow steps 4, 14 and 24 are the three that show a period: two of them, in 20 steps, do not.
+    number = np.arange(30)
+    slow = np.where(number % 10 == 4, 10 * MS, MS)
+    assert period_steps(number[:20][slow[:20] > MS]) is None
+    assert period_steps(number[slow > MS]) == 10
+    few, many = row(num_steps=29), row(num_steps=30)
     assert facts(few, numbers={"periodic_stall_share": 0.0}).get(f.periodic_stall_share) is None
     assert facts(few, numbers={"periodic_stall_share": 0.2}).get(f.periodic_stall_share) == 0.2
     assert facts(many, numbers={"periodic_stall_share": 0.0}).get(f.periodic_stall_share) == 0.0

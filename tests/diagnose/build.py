@@ -52,6 +52,7 @@ def rank(
     *rows: report.Accounting,
     world_size: int | None = 1,
     numbers: Mapping[str, float] | None = None,
+    largest_gap_ns: Mapping[str, int] | None = None,
     culprits: Mapping[str, tuple[Culprit, ...]] | None = None,
     by_step: Mapping[int, Mapping[str, int]] | None = None,
     issues: tuple[report.HealthIssue, ...] = (),
@@ -81,7 +82,11 @@ def rank(
         accounting=rows,
         devices=tuple(
             DeviceAnalysis(
-                accounting=each, culprits=culprits or {}, by_step=by_step or {}, numbers=numbers or {}
+                accounting=each,
+                culprits=culprits or {},
+                by_step=by_step or {},
+                numbers={"late_start_ns": 0.0, **(numbers or {})},
+                largest_gap_ns=largest_gap_ns or {},
             )
             for each in rows
         ),

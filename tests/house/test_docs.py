@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from stepscope.analyse.variation import LEAST_STEPS
 from tests.cli.conftest import run_process
 from tools import make_docs
 
@@ -152,13 +153,13 @@ def test_the_recording_of_the_tutorial_makes_one_file_and_needs_no_gpu(
         )
         monkeypatch.setitem(sys.modules, "torch", torch)
         monkeypatch.setitem(sys.modules, "torch.profiler", profiler)
-        exec(recipe, {"loader": range(40), "train_one_step": lambda batch: None})
+        exec(recipe, {"loader": range(60), "train_one_step": lambda batch: None})
         assert asked["activities"] == (["cpu", "cuda"] if has_cuda else ["cpu"])
         assert asked["schedule"]["repeat"] == 1
-        assert asked["schedule"]["active"] >= 20
+        assert asked["schedule"]["active"] >= LEAST_STEPS
         total = sum(asked["schedule"][name] for name in ("wait", "warmup", "active"))
         assert f"wait + warmup + active = {total} batches" in text
-        assert asked["steps"] == 40
+        assert asked["steps"] == 60
 
 
 def test_the_shown_output_is_what_a_pipe_gives() -> None:

@@ -25,6 +25,8 @@ TRACES = {
     "df_index": f"{HTA}/df_index_resolver/df_index_resolver.json.gz",
     "qwen": "tracelens/h100/Qwen_Qwen1.5-0.5B-Chat__1016005.json.gz",
     "mi210": "tracelens/mi210/gpu_only_trace/gpu_only_trace.json.gz",
+    "sglang": "tracelens/inference/sglang_decode/sglang_Qwen3-8B_decode.json.gz",
+    "alexnet": f"{HTA}/critical_path/alexnet",
     "vllm": "tracelens/inference/vllm_decode_full/graph_execution.json.gz",
     "mtia": f"{HTA}/mtia_trace_single_rank/mtia_rank_0.json.gz",
     "cpu_only": f"{HTA}/cpu_only/rank-34.Jul_15_10_52_41.1074.pt.trace.json.gz",
@@ -216,3 +218,19 @@ def test_every_row_adds_up(answer, name: str) -> None:  # type: ignore[no-untype
         parts = row.compute_ns + row.communication_exposed_ns + row.copy_exposed_ns + row.idle_ns
         assert parts == row.total_ns
         assert sum(getattr(row.idle, f) for f in row.idle.__struct_fields__) == row.idle_ns
+
+
+def test_work_issued_half_a_second_before_it_starts_is_no_launch_bound_run(answer) -> None:  # type: ignore[no-untyped-def]
+    """One gap of 463 ms: its kernel was launched at its beginning, the host sat in a copy that waited too."""
+    r = answer("sglang")
+    assert rules_of(r)[0] == "late-start"
+    assert "launch-bound" not in rules_of(r)
+    assert r.verdict.class_ == "undecided"
+    assert all(remedy.gain_share is None for f in r.findings for remedy in f.remedies)
+
+
+def test_seconds_of_start_up_are_not_sold_as_a_steady_cause(answer) -> None:  # type: ignore[no-untyped-def]
+    """A cudaFree of 6 s in the first convolution: once, in a trace without steps."""
+    r = answer("alexnet")
+    assert "may be start-up" in r.verdict.text
+    assert "critical" not in {f.severity for f in r.findings}

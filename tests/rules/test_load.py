@@ -24,6 +24,7 @@ IDS = [
     "hidden-sync",
     "host-preprocessing",
     "input-starvation",
+    "late-start",
     "launch-bound",
     "periodic-stall",
     "unrecorded-work",

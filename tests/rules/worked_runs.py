@@ -73,7 +73,17 @@ RUNS: dict[str, tuple[Run, ...]] = {
         Run("memory in pieces", {"idle_allocator_share": "0.00x2 0.12x3"}, "clearx2 findingx3"),
         Run("just under, and just met", {"idle_allocator_share": "0.0499 0.05 _"}, "clear finding undecided"),
     ),
+    "late-start": (
+        Run("half a second before a graph replay", {"late_start_share": "0.97"}, "finding"),
+        Run("launches that take microseconds", {"late_start_share": "0.00x3"}, "clearx3"),
+        Run("just under, and just met", {"late_start_share": "0.1499 0.15 _"}, "clear finding undecided"),
+    ),
     "launch-bound": (
+        Run(
+            "one launch that started half a second late",
+            {"idle_launch_share": "0.97 0.45", "late_start_launch_share": "0.99 0.10"},
+            "clear finding",
+        ),
         Run(
             "eager, small batch", {"idle_launch_share": "0.45x3", "idle_compile_share": "0.00x3"}, "findingx3"
         ),

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from stepscope.analyse import collective, host
 from stepscope.analyse.account import Parts, WindowSums, idle_struct, parts_of, window_sums, without_causes
 from stepscope.analyse.culprit import activity_culprits, culprits
-from stepscope.analyse.idle import IdlePieces, idle_pieces
+from stepscope.analyse.idle import IdlePieces, idle_pieces, largest_gaps_ns, late_starts
 from stepscope.analyse.use import UsedSteps
 from stepscope.analyse.variation import periodic_excess_ns, variation
 from stepscope.analyse.window import Windows, host_windows, windows
@@ -124,6 +124,9 @@ def analyse_device(p: Process, device: int) -> DeviceResult:
     analysis = DeviceAnalysis(
         accounting=rows[0],
         culprits={**blame, **_exposed_culprits(p.trace, activities, parts, inside)},
+        largest_gap_ns={}
+        if status == "withheld"
+        else {report.IDLE_CAUSES[c]: ns for c, ns in largest_gaps_ns(idle, inside).items()},
         by_step=_by_step(p, scopes[0], without_causes(all_sums[0]) if status == "withheld" else all_sums[0]),
         numbers=_numbers(p, activities, all_sums[0].summed(scopes[0].chosen), idle, inside, rows[0])
         | collective.plausibility(found, overlap_ns(*found.span, parts.communication_exposed), link),
@@ -285,6 +288,7 @@ def _numbers(
         late = int(length[idle.is_host_late[at]].sum()) / named["idle_ns"]
         numbers["host_late_idle_share"] = late
         numbers["queued_or_unlaunched_idle_share"] = 1.0 - late
+        numbers["late_start_ns"] = float(length[late_starts(idle, activities)[at]].sum())
     if p.used.launches_per_step is not None:
         numbers["launches_per_step"] = p.used.launches_per_step
     duration = activities.end_ns - activities.start_ns

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Literal
 
+from stepscope.analyse.variation import LEAST_STEPS
 from stepscope.model import report
 from stepscope.model.analysis import Culprit
 from stepscope.model.feature import Facts, Feature, Observed
@@ -132,13 +133,11 @@ bus_bytes_per_second = _number(
     "B/s",
     "Bus bandwidth implied by exposed collectives.",
 )
-FEW_STEPS = 20
-"""In fewer steps a stall every ten may not come twice: seeing none rules nothing out."""
 
 
 def _periodic_stall(observed: Observed) -> float | None:
     share = observed.device.numbers.get("periodic_stall_share")
-    return None if share == 0 and observed.device.accounting.num_steps < FEW_STEPS else share
+    return None if share == 0 and observed.device.accounting.num_steps < LEAST_STEPS else share
 
 
 periodic_stall_share = Feature(
@@ -194,6 +193,40 @@ compiled_launch_share = Feature(
     "ratio",
     "Idle time while the host issues ops of a compiled region, as a share of all idle time for launches.",
     _compiled,
+)
+
+
+def _late_start(observed: Observed) -> float | None:
+    account = observed.device.accounting
+    if not has_device(observed):
+        return None
+    time, total = observed.device.numbers.get("late_start_ns"), account.total_ns
+    if account.idle.launch_ns == 0:
+        return 0.0
+    return time / total if time is not None and total else None
+
+
+late_start_share = Feature(
+    "late_start_share",
+    "ratio",
+    "Idle time from a launch to the start of its work, where that is over 1 ms, as a share of the step.",
+    _late_start,
+    of=("idle.launch",),
+)
+
+
+def _late_of_launch(observed: Observed) -> float | None:
+    time, whole = observed.device.numbers.get("late_start_ns"), observed.device.accounting.idle.launch_ns
+    return time / whole if time is not None and whole else None
+
+
+late_start_launch_share = Feature(
+    "late_start_launch_share",
+    "ratio",
+    "Idle time from a launch to the start of its work, where that is over 1 ms, as a share of all idle time "
+    "for launches.",
+    _late_of_launch,
+    of=("idle.launch",),
 )
 
 

@@ -3,8 +3,6 @@ numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 import numpy.typing as npt
 
@@ -14,7 +12,7 @@ from stepscope.analyse.idle import prepared_ns
 from stepscope.analyse.operator import kernel_table, operator_table
 from stepscope.analyse.use import UsedSteps, graph_coverage, use_steps
 from stepscope.model import report
-from stepscope.model.analysis import ALL_ACCOUNTING, COLLECTIVE_PARTS, IDLE_CAUSES, RankAnalysis
+from stepscope.model.analysis import ALL_ACCOUNTING, ALL_CAUSES, COLLECTIVE_PARTS, RankAnalysis
 from stepscope.model.trace import I32, Trace
 from stepscope.trace import health
 from stepscope.trace.category import HOST_KINDS, Kind, is_of, span_kinds
@@ -50,12 +48,16 @@ NO_STEPS = Issue("no_steps", 1, "none", "no ProfilerStep annotations: the whole 
 
 
 def analyse_rank(
-    trace: Trace, *, steps: tuple[int, int] | None = None, rank: int | None = None
+    trace: Trace,
+    *,
+    steps: tuple[int, int] | None = None,
+    rank: int | None = None,
+    world_size: int | None = None,
 ) -> list[RankAnalysis]:
     """Everything that one trace says: one analysis a host process that launched device work.
 
-    `steps` keeps only steps with these numbers (inclusive) in the accounting; `rank` is what the caller
-    knows the trace's rank to be, else what the file says. Pure: the trace is not changed.
+    `steps` keeps only steps with these numbers (inclusive) in the accounting; `rank` and `world_size` are
+    what the caller knows of the trace (`trace.load.rank_of`). Pure: the trace is not changed.
     """
     kinds = span_kinds(trace)
     is_good, bad = health.good_rows(trace, kinds)
@@ -69,8 +71,6 @@ def analyse_rank(
     activities, cut = health.cut_corrupt(trace, activities)
     issues = [*health.loss_issues(trace), *bad, *cut]
     groups = _split(activities)
-    distributed = trace.metadata.get("distributedInfo")
-    known_rank = rank if rank is not None else _int(distributed, "rank")
     return [
         _analyse_process(
             trace,
@@ -84,16 +84,11 @@ def analyse_rank(
             else np.arange(len(trace.tracks)),
             issues,
             steps,
-            None if len(groups) > 1 else known_rank,
-            _int(distributed, "world_size"),
+            None if len(groups) > 1 else rank,
+            world_size,
         )
         for process, chosen in groups
     ]
-
-
-def _int(mapping: object, key: str) -> int | None:
-    value = mapping.get(key) if isinstance(mapping, Mapping) else None
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _processes(trace: Trace, kinds: I32) -> tuple[tuple[int | str, ...], I32]:
@@ -259,7 +254,7 @@ def _withheld(issues: list[Issue], collectives: tuple[report.Collective, ...]) -
     """Numbers that are not given, and what would give them."""
     found = [
         report.Withheld(
-            what=ALL_ACCOUNTING if "accounting" in issue.affects else IDLE_CAUSES,
+            what=ALL_ACCOUNTING if "accounting" in issue.affects else ALL_CAUSES,
             why=issue.detail,
             would_settle=SETTLES.get(issue.code),
         )

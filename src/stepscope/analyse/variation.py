@@ -12,6 +12,8 @@ SLOW_FACTOR = 1.2
 """A step this many times the median is slow; honest step noise stays within a few percent."""
 MIN_SLOW = 3
 """Fewer slow steps than this cannot show a period."""
+LEAST_STEPS = 10 * MIN_SLOW
+"""In fewer steps a stall every ten may not come often enough: seeing none rules nothing out."""
 
 
 def variation(number: I64, duration_ns: I64, is_counted: npt.NDArray[np.bool_]) -> Variation | None:

@@ -21,9 +21,9 @@ def missing_ranks(analyses: Sequence[RankAnalysis], inputs: Sequence[report.Inpu
     return max(0, world - len(seen)) if analyses else 0
 
 
-def has_all_ranks(analyses: Sequence[RankAnalysis]) -> bool:
-    """Whether the size of the job is known and every rank of it was analysed."""
-    return any(a.world_size is not None for a in analyses) and missing_ranks(analyses) == 0
+def has_all_ranks(analyses: Sequence[RankAnalysis], inputs: Sequence[report.Input] = ()) -> bool:
+    """Whether the size of the job is known and every rank of it was analysed, or given in `inputs`."""
+    return any(a.world_size is not None for a in analyses) and missing_ranks(analyses, inputs) == 0
 
 
 def is_whole_job(analyses: Sequence[RankAnalysis]) -> bool:
@@ -34,6 +34,7 @@ def is_whole_job(analyses: Sequence[RankAnalysis]) -> bool:
 def health(
     analyses: Sequence[RankAnalysis], inputs: Sequence[report.Input], catalog: Catalog
 ) -> report.Health:
+    """What is wrong with the data of all ranks, what follows from it, and what is withheld."""
     issues = [
         issue if issue.rank is not None else msgspec.structs.replace(issue, rank=analysis.rank)
         for analysis in analyses

@@ -38,21 +38,9 @@ def diagnose(
     told = findings(rows, data.is_whole_job(analyses), options.job, options.lang)
     found = [each.finding for each in told]
     operators = tuple(operator for analysis in analyses for operator in analysis.operators)
-    worst = next(iter(found), None)
-    open_ = undecided(rows, inputs, found, data.has_all_ranks(analyses), options.lang)
-    about = {each.finding.id: each.observed for each in told}
-    answer = verdict.verdict(
-        health,
-        [row.observed for row in rows],
-        found,
-        about,
-        options.catalog,
-        options.lang,
-        inputs,
-        {id(row.observed): row.place for row in rows if row.place is not None},
-    )
-    of_answer = next((row.observed for row in rows if row.place == answer.row), None)
-    in_question = about[worst.id] if worst else of_answer
+    open_ = undecided(rows, inputs, found, data.has_all_ranks(analyses, inputs), options.lang)
+    answer, of_answer = verdict.verdict(health, rows, told, options.catalog, options.lang, inputs)
+    in_question = told[0].row if told else of_answer
     return report.Report(
         tool=report.Tool(name="stepscope", version=VERSION, native_loader=options.native_loader),
         verdict=answer,
@@ -62,7 +50,7 @@ def diagnose(
         steps=tuple(step for analysis in analyses for step in analysis.steps),
         accounting=accounting,
         operators=operators,
-        top_operators=card.hottest(in_question.rank.operators if in_question else operators),
+        top_operators=card.hottest(in_question.observed.rank.operators if in_question else operators),
         kernels=tuple(kernel for analysis in analyses for kernel in analysis.kernels),
         collectives=tuple(c for analysis in analyses for c in analysis.collectives),
         findings=tuple(found),
@@ -70,7 +58,7 @@ def diagnose(
             found,
             {each.finding.id: each.rule for each in told},
             notes(rows, options.lang),
-            about,
+            {each.finding.id: each.row.observed for each in told},
             accounting,
             options.lang,
         ),

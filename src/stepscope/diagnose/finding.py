@@ -27,13 +27,18 @@ MIN_SHARE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A finding in report form, whom it is about, and whether its cause is settled."""
+    """A finding in report form, the row it is of, and whether its cause is settled."""
 
     finding: report.Finding
-    observed: Observed
+    row: Row
     is_settled: bool
     rule: rules.Rule
     """As it was judged: for a run without a device it speaks of none."""
+
+    @property
+    def is_once(self) -> bool:
+        """Most of it is one gap of a trace without steps."""
+        return self.finding.cost is not None and self.row.is_once(self.rule, self.finding.cost.time_ns)
 
 
 def findings(rows: Sequence[Row], is_whole: bool, job: str | None, lang: Lang) -> list[Told]:
@@ -53,7 +58,7 @@ def findings(rows: Sequence[Row], is_whole: bool, job: str | None, lang: Lang) -
             cause = reasons.get(found.rule.id)
             found_ = _with_all_ranks(found) if is_whole else found
             finding = _finding(row, found_, claimed, ids, ids[cause] if cause else None, job, lang)
-            result.append(Told(finding, row.observed, found.is_settled, found.rule))
+            result.append(Told(finding, row, found.is_settled, found.rule))
     return sorted(result, key=_order)
 
 
@@ -111,12 +116,13 @@ def _finding(
     claim = claimed.get(rule.id)
     share = claim.time_ns / account.total_ns if claim and account.total_ns else None
     since = onset(rule, observed)
+    is_once = claim is not None and row.is_once(rule, claim.time_ns)
     return report.Finding(
         id=ids[rule.id],
         rule=rule.id,
         cause=rule.cause,
         layer=rule.layer.value,
-        severity=_severity(share, rule.verdict),
+        severity=_severity(share, is_known=rule.verdict != "undecided" and not is_once),
         confidence=found.confidence,
         title=found.title.in_(lang),
         onset_ns=since.at_ns if since else None,
@@ -146,7 +152,9 @@ def _finding(
             if clear.rule.verdict != "healthy"
         ),
         # A consequence goes when its cause goes: advice on it would buy nothing.
-        remedies=() if explained_by else tuple(_remedy(r, row, share, lang) for r in found.remedies),
+        remedies=()
+        if explained_by
+        else tuple(_remedy(r, row, None if is_once else share, lang) for r in found.remedies),
         explained_by=explained_by,
     )
 
@@ -180,15 +188,15 @@ def _referenced(evidence: report.Evidence, rule: rules.Rule, lang: Lang) -> repo
     return msgspec.structs.replace(evidence, reference=named[evidence.feature].in_(lang))
 
 
-def _severity(share: float | None, class_: report.VerdictClass) -> report.Severity:
+def _severity(share: float | None, *, is_known: bool) -> report.Severity:
     """By cost: under 5 % of the step info, under 20 % warning, from there critical.
 
-    A rule that says that the cause cannot be told is at most a warning: `--fail-on critical` stands for a
-    cause that is known, and a trace that lacks something must not stop a pipeline.
+    Where the cause cannot be told, or may be start-up, it is at most a warning: `--fail-on critical`
+    stands for a cause that is known, and a trace that lacks something must not stop a pipeline.
     """
     if share is None or share < 0.05:
         return "info"
-    return "warning" if share < 0.20 or class_ == "undecided" else "critical"
+    return "warning" if share < 0.20 or not is_known else "critical"
 
 
 def _unknown(found: rules.Finding, known: Facts) -> list[Clause]:

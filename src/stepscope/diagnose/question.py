@@ -11,7 +11,7 @@ from stepscope.diagnose.data import has_all_ranks, missing_ranks
 from stepscope.diagnose.finding import Told
 from stepscope.diagnose.row import Row
 from stepscope.model import report
-from stepscope.model.analysis import IDLE_CAUSES, RankAnalysis
+from stepscope.model.analysis import ALL_CAUSES, DeviceAnalysis, RankAnalysis
 from stepscope.model.feature import Observed
 from stepscope.model.text import Lang, Text
 from stepscope.rules import Catalog
@@ -53,6 +53,8 @@ def undecided(
     return tuple(open_ for _, open_ in sorted(result.values(), key=lambda pair: pair[0]))
 
 
+UNNAMED_SHARE = 0.15
+"""From this share of the time on, Python code that nothing names is worth a recording with stacks."""
 _PLACES = get_args(Absence)
 
 
@@ -65,7 +67,7 @@ def _unjudged(
     would_settle = capture.brief.in_(lang)
     if why == "withheld":
         # The same recording would give it that would give the causes.
-        settling = (w.would_settle for w in observed.rank.withheld if w.what == IDLE_CAUSES)
+        settling = (w.would_settle for w in observed.rank.withheld if w.what == ALL_CAUSES)
         would_settle = next((text for text in settling if text), would_settle)
     if why == "no_device" and observed.rank.accelerator == "cpu":
         # Nothing is missing: this run has no device.
@@ -108,7 +110,7 @@ def next_command(
         return "stepscope doctor"
     world = max((a.world_size for a in analyses if a.world_size is not None), default=None)
     folder = command.filled(ALL_RANKS.command, inputs)
-    is_missing = not has_all_ranks(analyses) and missing_ranks(analyses, inputs) > 0
+    is_missing = missing_ranks(analyses, inputs) > 0
     if is_missing or world is None:
         # The same inputs again would say the same again.
         all_ranks = _recorded(folder, word.record_all(world), lang)
@@ -118,17 +120,33 @@ def next_command(
         first = told[0].finding
         question = told[0].rule.question
         if question is not None and not told[0].is_settled:
-            capture = _capture(question, has_all_ranks(analyses))
+            capture = _capture(question, has_all_ranks(analyses, inputs))
             if capture is ALL_RANKS:
                 return all_ranks
-            return command.filled(capture.command, inputs, told[0].observed.rank.rank)
+            run = command.filled(capture.command, inputs, told[0].row.observed.rank.rank)
+            return _after(run, capture.brief.in_(lang), lang)
         if any(remedy.verify is not None for remedy in first.remedies):
             return _recorded("stepscope diagnose NEW_TRACE", word.RECORD_AGAIN, lang)
         return f"stepscope explain {first.rule}"
     # More steps would only show what comes at intervals: no answer to why every step is as it is.
     wanted = next((u for u in open_ if catalog[u.rule].needs is not MANY_STEPS and u.command), None)
     if wanted is not None and wanted.command is not None:
-        return wanted.command
+        return _after(wanted.command, wanted.would_settle, lang)
     if is_missing:
         return all_ranks
+    if any(_is_unnamed_python(device) for analysis in analyses for device in analysis.devices):
+        return _recorded("stepscope diagnose NEW_TRACE", word.WITH_STACKS, lang)
     return "stepscope rules"
+
+
+def _is_unnamed_python(device: DeviceAnalysis) -> bool:
+    """Whether the device waits for Python code that no recorded function names."""
+    account = device.accounting
+    is_large = account.idle.python_ns > UNNAMED_SHARE * account.total_ns
+    return is_large and not device.culprits.get("python")
+
+
+def _after(run: str, what: str | None, lang: Lang) -> str:
+    """A command on traces that must be recorded first: on those at hand it would say the same again."""
+    is_ours = run.startswith("stepscope diagnose ") and what is not None
+    return f"{run}  # {word.after_recording(what or '', lang)}" if is_ours else run

@@ -14,6 +14,9 @@ from stepscope.model.feature import Facts, Observed
 from stepscope.rules import Catalog, judge
 from stepscope.rules import rule as rules
 
+ONCE_SHARE = 0.5
+"""One gap with more than this share of a rule's time in it is most of it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -28,10 +31,21 @@ class Row:
     undecided: tuple[rules.Undecided, ...]
 
     @property
+    def account(self) -> report.Accounting:
+        """The accounting row that decides."""
+        return self.observed.device.accounting
+
+    def is_once(self, rule: rules.Rule, time_ns: int) -> bool:
+        """Whether one gap holds most of a rule's time in a trace without steps: it may be start-up."""
+        gaps = self.observed.device.largest_gap_ns
+        of = rule.cost.of if rule.cost is not None else ()
+        most = max((gaps.get(part.removeprefix("idle."), 0) for part in of), default=0)
+        return self.account.scope == "trace" and most > ONCE_SHARE * time_ns > 0
+
+    @property
     def is_one_step(self) -> bool:
         """Its numbers are of a single step."""
-        account = self.observed.device.accounting
-        return account.scope == "steps" and account.num_steps == 1
+        return self.account.scope == "steps" and self.account.num_steps == 1
 
 
 def judged_rows(analyses: Sequence[RankAnalysis], catalog: Catalog) -> list[Row]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from stepscope.analyse.features import has_device, part_ns
 from stepscope.diagnose import word
+from stepscope.diagnose.finding import Told
+from stepscope.diagnose.row import Row
 from stepscope.model import report
 from stepscope.model.feature import Observed
 from stepscope.model.text import Lang, Text, percent
@@ -19,36 +21,28 @@ _STALLS = ("communication_exposed", "copy_exposed", *(f"idle.{cause}" for cause 
 
 def verdict(
     health: report.Health,
-    observed: Sequence[Observed],
-    findings: Sequence[report.Finding],
-    about: Mapping[str, Observed],
+    rows: Sequence[Row],
+    told: Sequence[Told],
     catalog: Catalog,
     lang: Lang,
-    inputs: Sequence[report.Input] = (),
-    places: Mapping[int, int] | None = None,
-) -> report.Verdict:
-    """The answer over all devices; `findings` in their final order, `about` their devices by id.
-
-    `inputs` name the files, `places` are those of the devices' rows in the report, by the identity of what
-    was observed.
-    """
-    class_, text, row = _answer(health, observed, findings, about, catalog, inputs)
+    inputs: Sequence[report.Input],
+) -> tuple[report.Verdict, Row | None]:
+    """The answer over all devices, and the row it speaks of; `told` in their final order."""
+    class_, text, row = _answer(health, rows, told, catalog, inputs)
     label = word.VERDICT[class_]
     sentence = Text(en=f"{label.en}{text.en}.", zh=f"{label.zh}{text.zh}。")
-    place = None if row is None else (places or {}).get(id(row))
-    return report.Verdict(class_=class_, text=sentence.in_(lang), row=place)
+    return report.Verdict(class_=class_, text=sentence.in_(lang), row=row.place if row else None), row
 
 
 def _answer(
     health: report.Health,
-    observed: Sequence[Observed],
-    findings: Sequence[report.Finding],
-    about: Mapping[str, Observed],
+    rows: Sequence[Row],
+    told: Sequence[Told],
     catalog: Catalog,
     inputs: Sequence[report.Input],
-) -> tuple[report.VerdictClass, Text, Observed | None]:
-    """The class, what follows its name, and the device that the sentence speaks of."""
-    if health.verdict == "unusable" or not observed:
+) -> tuple[report.VerdictClass, Text, Row | None]:
+    """The class, what follows its name, and the row that the sentence speaks of."""
+    if health.verdict == "unusable" or not rows:
         return (
             "undecided",
             Text(
@@ -57,8 +51,8 @@ def _answer(
             ),
             None,
         )
-    seen = [row for row in observed if has_device(row)]
-    if not seen and not any(row.rank.accelerator == "cpu" for row in observed):
+    seen = [row for row in rows if has_device(row.observed)]
+    if not seen and not any(row.observed.rank.accelerator == "cpu" for row in rows):
         return (
             "undecided",
             Text(
@@ -66,18 +60,18 @@ def _answer(
                 "profiler's device activity",
                 zh="：没有录到设备活动，无法对设备作出判断；请在录制时打开设备活动",
             ),
-            observed[0],
+            rows[0],
         )
     worst = next(
-        (f for f in findings if f.explained_by is None and f.cost and f.cost.share >= LEAST_SHARE), None
+        (each for each in told if each.finding.explained_by is None and _share_of(each) >= LEAST_SHARE), None
     )
-    withheld = [row for row in seen if row.device.accounting.status == "withheld"]
+    withheld = [row for row in seen if row.account.status == "withheld"]
     # Of unrecorded work its rule says more than that causes are withheld.
-    is_told = worst is not None and catalog[worst.rule].verdict == "undecided"
+    is_told = worst is not None and catalog[worst.rule.id].verdict == "undecided"
     for row in () if is_told else withheld:
-        account = row.device.accounting
+        account = row.account
         idle = account.idle_ns / account.total_ns if account.total_ns else 0.0
-        if idle >= LEAST_SHARE and (worst is None or worst.cost is None or idle > worst.cost.share):
+        if idle >= LEAST_SHARE and (worst is None or idle > _share_of(worst)):
             spent = word.span_of(account, account.idle_ns, word.whose(account, inputs))
             return (
                 "undecided",
@@ -87,35 +81,35 @@ def _answer(
                 ),
                 row,
             )
-    if worst is not None and worst.cost is not None:
-        row = about[worst.id]
-        return catalog[worst.rule].verdict, _of_finding(worst, row, inputs), row
-    least = min(seen or observed, key=lambda row: _share(row.device.accounting, "compute"))
-    if seen and not withheld and len(_fired(findings, catalog, "healthy")) == len(seen):
-        return "healthy", _healthy(least, len(seen), inputs), least
-    return "undecided", _nothing_found(least, len(seen or observed), inputs), least
+    if worst is not None:
+        return catalog[worst.rule.id].verdict, _of_finding(worst, inputs), worst.row
+    least = min(seen or rows, key=lambda row: _share(row.account, "compute"))
+    num_healthy = sum(each.rule.verdict == "healthy" for each in told)
+    if seen and not withheld and num_healthy == len(seen):
+        return "healthy", _healthy(least.account, len(seen), inputs), least
+    return "undecided", _nothing_found(least.observed, len(seen or rows), inputs), least
 
 
-def _of_finding(finding: report.Finding, row: Observed, inputs: Sequence[report.Input]) -> Text:
+def _share_of(told: Told) -> float:
+    return told.finding.cost.share if told.finding.cost is not None else 0.0
+
+
+def _of_finding(told: Told, inputs: Sequence[report.Input]) -> Text:
     """The finding's title with its time. The title is in the report's language, so both sides carry it."""
+    finding, account = told.finding, told.row.account
     assert finding.cost is not None
-    account = row.device.accounting
     spent = word.span_of(account, finding.cost.time_ns, word.whose(account, inputs))
-    bare = ("", "") if has_device(row) else ("; no accelerator work was recorded", "；没有录到加速器任务")
+    is_bare = not has_device(told.row.observed)
+    bare = ("; no accelerator work was recorded", "；没有录到加速器任务") if is_bare else ("", "")
+    once = ("; most of it once, so it may be start-up", "；其中大部分只出现一次，可能是启动开销")
+    once = once if told.is_once else ("", "")
     return Text(
-        en=f", {spent.en}: {word.lowered(finding.title)}{bare[0]}",
-        zh=f"，{spent.zh}：{finding.title}{bare[1]}",
+        en=f", {spent.en}: {word.lowered(finding.title)}{bare[0]}{once[0]}",
+        zh=f"，{spent.zh}：{finding.title}{bare[1]}{once[1]}",
     )
 
 
-def _fired(
-    findings: Sequence[report.Finding], catalog: Catalog, class_: report.VerdictClass
-) -> list[report.Finding]:
-    return [finding for finding in findings if catalog[finding.rule].verdict == class_]
-
-
-def _healthy(least: Observed, num_rows: int, inputs: Sequence[report.Input]) -> Text:
-    account = least.device.accounting
+def _healthy(account: report.Accounting, num_rows: int, inputs: Sequence[report.Input]) -> Text:
     owner = word.whose(account, inputs) if num_rows > 1 else None
     spent = word.span_of(account, account.compute_ns, owner)
     least_of = ("at least ", "至少") if num_rows > 1 else ("", "")

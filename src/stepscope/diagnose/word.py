@@ -78,6 +78,14 @@ DEGRADED = Text(
     zh="所依据的数据有缺损（见数据健康），因此置信度低。",
 )
 
+WITH_STACKS = Text(en="recorded again with with_stack=True", zh="打开 with_stack=True 重新录制之后")
+
+
+def after_recording(what: str, lang: Lang) -> str:
+    """That a recording comes first; `what` is in the report's language."""
+    return Text(en=f"after recording {what}", zh=f"先录制：{what}").in_(lang)
+
+
 RECORD_AGAIN = Text(
     en="after the change, with the same steps recorded again", zh="改动之后重新录制相同的步，再运行"
 )
@@ -108,6 +116,11 @@ def extremes(least: tuple[int, float], most: tuple[int, float], is_step: bool) -
     )
 
 
+ONCE = Text(
+    en="Most of it is one single gap, and no steps are marked: it may be start-up, so no gain is promised. "
+    "Record marked steps after a warm-up step.",
+    zh="其中大部分是同一个空隙，且没有步标记：可能是启动开销，因此不给出预期收益。请预热一步后录制带标记的步。",
+)
 ONE_STEP = Text(
     en="From one step: other steps may differ; record several.",
     zh="只依据一步：其他步可能不同，请多录几步。",

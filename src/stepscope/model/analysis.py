@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from stepscope.model import report
 
 ALL_ACCOUNTING = "device accounting"
-IDLE_CAUSES = "idle causes"
+ALL_CAUSES = "idle causes"
 COLLECTIVE_PARTS = "transfer and wait of collectives"
 """What may be withheld, as `report.Withheld.what` calls it."""
 
@@ -40,13 +40,16 @@ class DeviceAnalysis:
     """Counted step number -> the same integer parts as the accounting row, for that step alone:
     `total_ns`, `compute_ns`, `communication_exposed_ns`, `copy_exposed_ns`, `idle_ns`, and
     `idle.<cause>_ns`."""
+    largest_gap_ns: Mapping[str, int] = field(default_factory=dict)
+    """Idle cause -> its time in the one gap that holds most of it; absent where it has none."""
     numbers: Mapping[str, float] = field(default_factory=dict)
     """Further named numbers, absent where not measured: `bus_bandwidth_link_share` (of exposed
     synchronising collectives, time-weighted, against one direction of the device's link),
     `bus_bytes_per_second`, `collective_bytes`, `collective_group_size`,
     `unlaunched_device_share`, `queued_or_unlaunched_idle_share`, `periodic_stall_share`,
     `periodic_stall_steps`, `kernel_median_ns`, `launches_per_step`, `unclassified_share`,
-    `pageable_copy_share`, `graph_coverage`, `host_late_idle_share`."""
+    `pageable_copy_share`, `graph_coverage`, `late_start_ns` (idle time long after a launch, see
+    `analyse.idle.late_starts`), `host_late_idle_share`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,12 +34,12 @@ DEVICE = Capture(
 
 MANY_STEPS = Capture(
     text=Text(
-        en="Record at least 20 steps in a row (device activity alone is enough), or pass the step times.",
-        zh="连续记录至少 20 步（只录设备活动即可），或提供每一步的耗时。",
+        en="Record at least 30 steps in a row (device activity alone is enough), or pass the step times.",
+        zh="连续记录至少 30 步（只录设备活动即可），或提供每一步的耗时。",
     ),
     brief=Text(
-        en="20 recorded steps (schedule(active=20)) to judge",
-        zh="连续录到 20 步（schedule(active=20)）才能判定",
+        en="30 recorded steps (schedule(active=30)) to judge",
+        zh="连续录到 30 步（schedule(active=30)）才能判定",
     ),
     command="stepscope diagnose {folder}",
 )

@@ -108,12 +108,13 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What stays open although the rule fired: settled only where all of `settled_by` are known to hold.
+    """What stays open although the rule fired: settled only where all of `settled_by` are known to hold,
+    never where it is empty.
 
     `capture` would settle it; `with_all_ranks` instead where every rank of the job was given already.
     """
 
-    settled_by: tuple[Clause, ...]
+    settled_by: tuple[Clause, ...] = ()
     missing: tuple[str, ...]
     capture: Capture
     with_all_ranks: Capture | None = None
@@ -271,9 +272,13 @@ def judge(rule: Rule, facts: Facts) -> Finding | Clear | Undecided:
         ),
         unknown=(*unchecked, *unmeasured),
         remedies=tuple(r for r in rule.remedies if r.is_offered(facts)),
-        is_settled=question is None or all(c.known(facts) is True for c in question.settled_by),
+        is_settled=question is None or _is_settled(question, facts),
         title_with_all_ranks=reading.with_all_ranks if reading else None,
     )
+
+
+def _is_settled(question: Question, facts: Facts) -> bool:
+    return bool(question.settled_by) and all(c.known(facts) is True for c in question.settled_by)
 
 
 def _confidence(

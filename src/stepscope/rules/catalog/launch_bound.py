@@ -11,6 +11,7 @@ from stepscope.analyse.features import (
     idle_compile_share,
     idle_launch_share,
     kernel_median_ns,
+    late_start_launch_share,
     launches_per_step,
     sm_active_mean,
 )
@@ -52,7 +53,7 @@ RULE = Rule(
         zh="kernel 之间设备队列为空：主机下发一个算子的时间比设备执行它还长。",
     ),
     when=(idle_launch_share >= 0.15,),
-    unless=(idle_compile_share >= 0.05,),
+    unless=(idle_compile_share >= 0.05, late_start_launch_share >= 0.50),
     corroborated_by=(sm_active_mean <= 0.70,),
     cost=idle_launch_share,
     shows=(launches_per_step, kernel_median_ns, host_launch_share),
@@ -113,17 +114,24 @@ RULE = Rule(
     ),
     references={
         idle_launch_share: Text(
-            en="published trace tools mention launch overhead at 3 % and warn at 15 % of a step",
-            zh="公开的 trace 工具在下发开销占一步的 3 % 时提及，15 % 时告警",
+            en="our choice: TraceLens speaks of an idle device from 15 % of a step",
+            zh="自定：TraceLens 从一步的 15 % 起称设备空闲",
         ),
         idle_compile_share: Text(
-            en="5 % of a step in compilers: the window is a warm-up and not the steady state",
-            zh="编译占到一步的 5 %：窗口处于预热而非稳定状态",
+            en="our choice, 5 % of a step in compilers: the window is a warm-up and not the steady state",
+            zh="自定，编译占到一步的 5 %：窗口处于预热而非稳定状态",
+        ),
+        late_start_launch_share: Text(
+            en="our choice, more than half: the host had issued the work, and it did not start "
+            "for over a millisecond, a "
+            "hundred times a launch",
+            zh="自定，超过一半：主机已下发任务，而它超过一毫秒（约为一次下发的百倍）仍未开始",
         ),
         sm_active_mean: LOW_SM_ACTIVE,
         compiled_launch_share: Text(
-            en="a tenth of the launches in compiled regions: the model, or a part of it, is compiled",
-            zh="十分之一的下发位于编译区域内：模型或其一部分已经编译",
+            en="our choice, a tenth of the launches in compiled regions: the model, or a part "
+            "of it, is compiled",
+            zh="自定，十分之一的下发位于编译区域内：模型或其一部分已经编译",
         ),
         backward_share: Text(
             en="any op of a backward pass: the run trains and has an optimizer",

@@ -53,7 +53,6 @@ RULE = Rule(
         ),
     ),
     question=Question(
-        settled_by=(queued_or_unlaunched_idle_share < 0.50,),
         missing=("graph_nodes", "event_waits"),
         capture=NODES,
     ),
@@ -91,20 +90,21 @@ RULE = Rule(
     ),
     references={
         idle_share: Text(
-            en="published trace tools speak of an idle device from 15 % of a step",
-            zh="公开的 trace 工具从一步的 15 % 起称设备空闲",
+            en="TraceLens speaks of an idle device from 15 % of a step",
+            zh="TraceLens 从一步的 15 % 起称设备空闲",
         ),
         queued_or_unlaunched_idle_share: Text(
-            en="more than half: then no host cause can hold the larger part",
-            zh="超过一半：此时主机原因不可能占大头",
+            en="our choice, more than half: then no host cause can hold the larger part",
+            zh="自定，超过一半：此时主机原因不可能占大头",
         ),
         host_copy_call_share: Text(
-            en="a quarter of host time in copies is what would otherwise be blamed",
-            zh="主机四分之一的时间在拷贝中，否则会被误认为原因",
+            en="our choice, a quarter of host time in copies is what would otherwise be blamed",
+            zh="自定，主机四分之一的时间在拷贝中，否则会被误认为原因",
         ),
         sm_active_mean: Text(
-            en="counters that see 70 % busy where the trace sees idle time: the trace is incomplete",
-            zh="trace 显示空闲而计数器显示 70 % 忙碌：trace 不完整",
+            en="our choice, counters that see 70 % busy where the trace sees idle time: the "
+            "trace is incomplete",
+            zh="自定，trace 显示空闲而计数器显示 70 % 忙碌：trace 不完整",
         ),
     },
     needs=NODES,
