@@ -65,7 +65,7 @@ docs: $(STAMP) ## generated reference pages and the README's output
 	$(PY) tools/make_docs.py
 
 fuzz: $(STAMP) $(NATIVE_STAMP) ## the native parser, coverage-guided where clang exists; FUZZ_SECONDS=60
-	@bash tools/fuzz.sh $(FUZZ_SECONDS)
+	@bash tests/trace/fuzz/run.sh $(FUZZ_SECONDS)
 
 clean: ## all that was made, the virtual environment included
 	rm -rf $(VENV) .bench .fuzz build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

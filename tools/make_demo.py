@@ -29,7 +29,7 @@ NUM_STEPS = 6
 STEP_WITH_LOST_LAUNCHES = 13
 NUM_LOST_LAUNCHES = 4
 BASE_NS = 1_780_000_000_000_000_000
-PID, MAIN, AUTOGRAD, STREAM, COPY_STREAM = 4242, 4242, 4310, 7, 20
+PID, MAIN, AUTOGRAD, STREAM = 4242, 4242, 4310, 7
 
 # (op, kernel, median microseconds, input shapes, [grid], [block], registers)
 CONV = (
@@ -114,7 +114,6 @@ class _Recorder:
         self.external_id = 100
         self.correlation = 2000
         self.stream_free_us = 0.0
-        self.first_us = 0.0
 
     def about(self, median: float, spread: float = 0.06) -> float:
         """A positive number near `median`."""

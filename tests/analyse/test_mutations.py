@@ -59,14 +59,6 @@ def _wrapping(module: str, name: str, wrap: Callable[[Any], Any]) -> Mutation:
     return mutate
 
 
-def _all(*mutations: Mutation) -> Mutation:
-    def mutate(patch: pytest.MonkeyPatch) -> None:
-        for mutation in mutations:
-            mutation(patch)
-
-    return mutate
-
-
 def _without(cause: str) -> Mutation:
     def mutate(patch: pytest.MonkeyPatch) -> None:
         from stepscope.trace import host_cause

@@ -19,6 +19,7 @@ def clean_clone(root: Path, target: Path) -> Path:
     ignored = shutil.ignore_patterns(
         ".git",
         ".venv*",
+        "env",
         ".bench",
         ".fuzz",
         "build",
@@ -118,7 +119,9 @@ def test_the_demo_brings_no_tools_and_says_that_it_takes_a_while(root: Path, tmp
     if "torch is not installed" in first.stdout:
         assert ".venv/bin/pip install torch" in first.stdout
     again = demo()
-    assert (again.returncode, again.stdout) == (0, first.stdout) or "a real loop" in again.stdout
+    assert again.returncode == 0, again.stderr
+    if "a real loop" not in first.stdout:  # a recording takes another time every time
+        assert again.stdout == first.stdout
     assert "setting up" not in again.stderr
 
 
@@ -126,7 +129,7 @@ def test_fuzzing_without_a_compiler_says_so_and_ends_with_2(root: Path, tmp_path
     for tool in ("bash", "env"):
         (tmp_path / tool).symlink_to(str(shutil.which(tool)))
     done = subprocess.run(
-        [tmp_path / "bash", root / "tools/fuzz.sh", "1"],
+        [tmp_path / "bash", root / "tests/trace/fuzz/run.sh", "1"],
         env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 2

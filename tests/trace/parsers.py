@@ -108,6 +108,6 @@ def kept(data: bytes, native: bool) -> tuple[object, ...]:
         spans.dur_ns.tolist(),
         names(trace),
         len(trace.flows.id),
-        len(trace.memory.row) if hasattr(trace.memory, "row") else len(trace.memory.bytes),
+        len(trace.memory.bytes),
         sorted(codes(trace)),
     )

@@ -24,10 +24,6 @@ class Text:
         """The text in `lang`."""
         return self.zh if lang == "zh" else self.en
 
-    def filled(self, **values: object) -> Text:
-        """The text with its `{names}` filled in, in both languages."""
-        return Text(en=self.en.format(**values), zh=self.zh.format(**values))
-
 
 _RATES = ((1e12, "TB/s"), (1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"))
 _UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))

@@ -1,8 +1,12 @@
 #!/usr/bin/env bash
 # Fuzz the native parser: coverage-guided with clang's libFuzzer, else mutations under g++'s sanitizers.
 #
-#   tests/trace/fuzz/run.sh [SECONDS]      what was found is kept in .fuzz/
+#   tests/trace/fuzz/run.sh [SECONDS]      what `make fuzz` runs; what was found is kept in .fuzz/
 set -euo pipefail
+if ! command -v clang++ >/dev/null && ! command -v g++ >/dev/null; then
+  echo "fuzz: no C++ compiler, so nothing was fuzzed; apt install clang (or g++, without coverage)" >&2
+  exit 2
+fi
 cd "$(dirname "$0")/../../.."
 seconds=${1:-60}
 python=${PYTHON:-.venv/bin/python}
@@ -28,14 +32,11 @@ if command -v clang++ >/dev/null; then
   clang++ "${flags[@]}" -DLIBFUZZER -fsanitize=fuzzer,address,undefined "${sources[@]}" -o "$work/fuzzer"
   STEPSCOPE_FUZZ_SPEC="$work/spec" "$work/fuzzer" -max_total_time="$seconds" -max_len=8192 \
     -artifact_prefix="$work/found/" "$work/found" "$work/seeds"
-elif command -v g++ >/dev/null; then
+else
   echo "no clang: mutations without coverage for about $seconds seconds" >&2
   g++ "${flags[@]}" -fsanitize=address,undefined "${sources[@]}" -o "$work/driver"
   end=$((SECONDS + seconds))
   while ((SECONDS < end)); do
     (cd "$work/found" && ../driver ../spec "$RANDOM$RANDOM" 100 ../seeds/*)
   done
-else
-  echo "neither clang++ nor g++: nothing was fuzzed" >&2
-  exit 1
 fi
