@@ -5,6 +5,9 @@ python tools/make_docs.py            a test compares what is committed with what
 
 from __future__ import annotations
 
+import ast
+import inspect
+import itertools
 import os
 import re
 import subprocess
@@ -93,12 +96,29 @@ def report_page() -> str:
         if not issubclass(each, msgspec.Struct) or each.__name__.startswith("_"):
             continue
         parts.append(f"## {each.__name__}\n\n{' '.join((each.__doc__ or '').split())}\n")
-        rows = ["| field | type | |", "|---|---|---|"]
+        said = meanings(each)
+        rows = ["| field | type | | meaning |", "|---|---|---|---|"]
         for field in msgspec.structs.fields(each):
             written = "" if _is_optional(field.type) or field.default == () else "always"
-            rows.append(f"| `{field.encode_name}` | {_type_words(field.type)} | {written} |")
+            meaning = said.get(field.name, "").replace("|", "\\|")
+            rows.append(f"| `{field.encode_name}` | {_type_words(field.type)} | {written} | {meaning} |")
         parts.append("\n".join(rows) + "\n")
     return "\n".join(parts)
+
+
+def meanings(cls: type) -> dict[str, str]:
+    """What is written below each field of a class, on one line; a field without it is absent."""
+    (found,) = ast.parse(inspect.getsource(cls)).body
+    assert isinstance(found, ast.ClassDef)
+    return {
+        field.target.id: " ".join(below.value.value.split())
+        for field, below in itertools.pairwise(found.body)
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and isinstance(below, ast.Expr)
+        and isinstance(below.value, ast.Constant)
+        and isinstance(below.value.value, str)
+    }
 
 
 def _is_optional(kind: Any) -> bool:

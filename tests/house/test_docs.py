@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
 import shlex
 import shutil
@@ -11,9 +13,13 @@ import types
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+import stepscope
 from stepscope.analyse.variation import LEAST_STEPS
+from stepscope.model import report
+from stepscope.offline import diagnose
 from tests.cli.conftest import run_process
 from tools import make_docs
 
@@ -29,6 +35,66 @@ PAGES = [
 @pytest.mark.parametrize("path", make_docs.PAGES)
 def test_a_generated_page_is_what_the_code_makes(path: str) -> None:
     assert (ROOT / path).read_text(encoding="utf-8") == make_docs.PAGES[path](), "run `make docs`"
+
+
+PARTS = [
+    part
+    for part in vars(report).values()
+    if isinstance(part, type)
+    and issubclass(part, msgspec.Struct)
+    and not part.__name__.startswith("_")
+    and part.__module__ == report.__name__
+]
+
+
+@pytest.mark.parametrize("part", PARTS, ids=lambda part: part.__name__)
+def test_every_field_of_the_report_has_a_meaning(part: type[msgspec.Struct]) -> None:
+    said = make_docs.meanings(part)
+    assert list(said) == [field.name for field in msgspec.structs.fields(part)]
+    assert all(meaning.endswith(".") for meaning in said.values())
+
+
+def emitted_codes() -> set[str]:
+    """Health codes that the sources write out: of an issue, or of a loss that becomes one."""
+    found = set()
+    for path in Path(stepscope.__file__).parent.rglob("*.py"):
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(call, ast.Call):
+                continue
+            name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+            if name in ("Issue", "Loss", "HealthIssue"):
+                given = [*call.args[:1], *(k.value for k in call.keywords if k.arg == "code")]
+                found |= {
+                    part.value
+                    for code in given
+                    for part in ast.walk(code)
+                    if isinstance(part, ast.Constant) and isinstance(part.value, str)
+                }
+    return found
+
+
+def test_every_health_code_that_is_emitted_is_documented() -> None:
+    page = (ROOT / "docs/reference/health.md").read_text(encoding="utf-8")
+    heads = re.findall(r"^\| (`[^|]*) \|", page, re.MULTILINE)
+    documented = {code for head in heads for code in re.findall(r"`(\w+)`", head)}
+    assert {"unit_suspect", "rule_broken", "rank_missing", "truncated"} <= emitted_codes()
+    assert emitted_codes() <= documented
+
+
+def test_every_option_of_diagnose_is_documented_with_its_default() -> None:
+    page = (ROOT / "docs/reference/python.md").read_text(encoding="utf-8")
+    shown = dict(re.findall(r"^\| `(\w+)=([^`]*)` \|", page, re.MULTILINE))
+    options = {
+        name: parameter.default
+        for name, parameter in inspect.signature(diagnose).parameters.items()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    }
+    assert list(shown) == list(options)
+    for name, value in shown.items():
+        # An example stands where the default is to leave the option out.
+        assert (
+            value in (repr(options[name]), repr(options[name]).replace("'", '"')) or options[name] is None
+        ), name
 
 
 def commands(path: str) -> list[str]:
