@@ -6,7 +6,21 @@ import msgspec
 import pytest
 
 from stepscope.model import report
-from stepscope.views.phrase import cost_of, gain_of, needing, ruled_out, since, slow_steps, tells
+from stepscope.model.analysis import RankAnalysis
+from stepscope.model.text import LANGS
+from stepscope.views import markdown
+from stepscope.views.label import UNIT
+from stepscope.views.phrase import (
+    amount,
+    cost_of,
+    gain_of,
+    needing,
+    operators_head,
+    ruled_out,
+    since,
+    slow_steps,
+)
+from stepscope.views.shape import tells
 from tests.diagnose.build import CATALOG, MS, input_starved, rank, row, told
 from tests.views.show import shown
 
@@ -25,6 +39,36 @@ def test_a_gain_says_of_what_and_under_which_condition() -> None:
     assert gain_of(remedy, None, "en").endswith("of the trace")
     assert gain_of(remedy, COST, "zh") == "若见效，可省去每步的 25.0 %，至多 30.0 %"
     assert gain_of(report.Remedy(text="x"), COST, "en") == ""
+    one = report.Remedy(text="x", gain_share=(0.43, 0.43))
+    assert gain_of(one, COST, "zh") == "若见效，可省去每步的至多 43.0 %"
+    assert gain_of(one, None, "zh") == "若见效，可省去全程的至多 43.0 %"
+
+
+def test_every_unit_that_is_a_word_is_told_in_chinese() -> None:
+    assert amount(1543.0, "launches", "zh") == "1,543 次下发"
+    assert amount(1543.0, "launches", "en") == "1,543 launches"
+    units = {feature.unit for rule in CATALOG for feature in rule.features()} - {"ratio", "ns", "B/s"}
+    assert {unit for unit in units if len(unit) > 2} <= set(UNIT)
+    text = shown(told(rank(row(launch=40 * MS), numbers={"launches_per_step": 1543.0}), lang="zh"), "zh")
+    assert "launches_per_step 1,543 次下发" in text
+
+
+def test_the_hottest_operators_say_whose_they_are_and_of_what_the_numbers_are() -> None:
+    """Of the first finding's row where there is one: so does the report choose them."""
+
+    def of(number: int, scope: report.Scope = "steps", **idle: int) -> RankAnalysis:
+        op = report.Operator(name=f"op {number}", count=1, device_ns=5, rank=number, share=1.0)
+        return rank(row(rank=number, scope=scope, **idle), operators=(op,), world_size=2)
+
+    two = told(of(0), of(1, input=40 * MS))
+    assert two.top_operators[0].name == "op 1"
+    assert operators_head(two, "en") == "Hottest operators (rank 1, sum of 4 steps, share of device time)"
+    assert operators_head(two, "zh") == "最热的算子（rank 1，4 步合计，占比以设备时间计）"
+    alone = told(of(0, "trace"))
+    assert operators_head(alone, "en") == "Hottest operators (sum of the whole trace, share of device time)"
+    for lang in LANGS:
+        assert operators_head(two, lang) in shown(two, lang)
+        assert f"### {operators_head(two, lang)}\n" in markdown.render(two, lang)
 
 
 def test_the_onset_is_told_only_where_it_is_not_the_first_step() -> None:
@@ -41,7 +85,7 @@ def test_what_is_ruled_out_is_told_once_and_only_where_all_cards_agree() -> None
     assert "exposed-copy" in ruled_out(answer)
     assert not {"input-starvation", "launch-bound"} & set(ruled_out(answer))
     assert shown(answer).count("Ruled out") == 1
-    assert shown(answer).splitlines()[-3].startswith(("Ruled out", "host-preprocessing", "unrecorded"))
+    assert shown(answer).split("\n\n")[-2].startswith("Ruled out")
     other = told(rank(row(input=20 * MS)), rank(row(launch=20 * MS, rank=1)))
     assert not {"input-starvation", "launch-bound"} & set(ruled_out(other))
 

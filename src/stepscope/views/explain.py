@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rich.console import Console
 
 from stepscope.diagnose.word import limit
 from stepscope.model.feature import Clause
-from stepscope.model.text import Lang
-from stepscope.rules.rule import Rule
-from stepscope.views.label import LAYER, VERDICT, colon, word
+from stepscope.model.text import Lang, Text
+from stepscope.rules.rule import Remedy, Rule
+from stepscope.views.label import LAYER, VERDICT, colon, joined, word
 from stepscope.views.page import Page
+from stepscope.views.shape import diff
 
 
 def render_rules(rules: Iterable[Rule], console: Console, lang: Lang = "en") -> None:
@@ -33,25 +34,56 @@ def render_explain(rule: Rule, console: Console, lang: Lang = "en") -> None:
     for key, text in facts(rule, lang):
         page.line(f"{word(key, lang)}{colon(lang)}{text}", indent=2)
     page.gap()
-    _numbered(page, "checks", [check.in_(lang) for check in rule.checks])
-    if rule.remedies:
-        page.line(word("remedies", lang), "bold", indent=2)
-    for remedy in rule.remedies:
-        page.line(f"- {remedy.text.in_(lang)}", indent=4)
-        for key, gate in (
-            ("only_if", remedy.only_if),
-            ("unless", remedy.unless),
-            ("clears", (remedy.clears,)),
-        ):
-            if gate:
-                page.line(f"{word(key, lang)}{colon(lang)}{clauses(gate)}", "dim", indent=6)
-        if remedy.patch is not None:
-            for mark, code in (("-", remedy.patch.before), ("+", remedy.patch.after)):
-                for line in (code or "").splitlines():
-                    page.verbatim(f"{mark} {line}", indent=6)
+    if rule.readings:
+        page.line(word("readings", lang), "bold", indent=2)
+    for title, when in readings(rule, lang):
+        page.line(f"- {title}", indent=4)
+        page.line(when, "dim", indent=6)
+    _advice(page, rule.checks, rule.remedies)
     page.line(word("references", lang), "bold", indent=2)
     for feature, reference in rule.references.items():
         page.line(f"{feature.name}{colon(lang)}{reference.in_(lang)}", indent=4)
+    if rule.on_host is not None:
+        page.line(word("on_host", lang), "bold", indent=2)
+        page.line(rule.on_host.title.in_(lang), indent=4)
+        page.line(rule.on_host.explanation.in_(lang), indent=4)
+        _advice(page, rule.on_host.checks, rule.on_host.remedies, indent=4)
+
+
+def _advice(page: Page, checks: Sequence[Text], remedies: Sequence[Remedy], indent: int = 2) -> None:
+    """What to check, and what to change under which conditions."""
+    lang = page.lang
+    if checks:
+        page.line(word("checks", lang), "bold", indent=indent)
+    for place, check in enumerate(checks, 1):
+        page.line(f"{place}. {check.in_(lang)}", indent=indent + 2)
+    if remedies:
+        page.line(word("remedies", lang), "bold", indent=indent)
+    for remedy in remedies:
+        page.line(f"- {remedy.text.in_(lang)}", indent=indent + 2)
+        for key, gate in gates(remedy):
+            page.line(f"{word(key, lang)}{colon(lang)}{gate}", "dim", indent=indent + 4)
+        for mark, line in diff(remedy.patch) if remedy.patch is not None else ():
+            page.verbatim(f"{mark} {line}", indent=indent + 4)
+
+
+def readings(rule: Rule, lang: Lang) -> list[tuple[str, str]]:
+    """Titles that say more than the rule's own, and when each is used."""
+    told = []
+    for reading in rule.readings:
+        when = f"{word('only_if', lang)}{colon(lang)}{clauses(reading.only_if)}"
+        told.append((reading.title.in_(lang), when))
+        if reading.with_all_ranks is not None:
+            told.append(
+                (reading.with_all_ranks.in_(lang), joined((when, word("with_all_ranks", lang)), lang))
+            )
+    return told
+
+
+def gates(remedy: Remedy) -> list[tuple[str, str]]:
+    """When a remedy is offered and what shows that it worked, as (word key, clauses), for what it has."""
+    told = (("only_if", remedy.only_if), ("unless", remedy.unless), ("clears", (remedy.clears,)))
+    return [(key, clauses(gate)) for key, gate in told if gate]
 
 
 def facts(rule: Rule, lang: Lang) -> list[tuple[str, str]]:
@@ -74,10 +106,3 @@ def facts(rule: Rule, lang: Lang) -> list[tuple[str, str]]:
 def clauses(wanted: Iterable[Clause]) -> str:
     """Clauses as people read them."""
     return ", ".join(limit(clause) for clause in wanted)
-
-
-def _numbered(page: Page, key: str, lines: list[str]) -> None:
-    if lines:
-        page.line(word(key, page.lang), "bold", indent=2)
-    for place, line in enumerate(lines, 1):
-        page.line(f"{place}. {line}", indent=4)

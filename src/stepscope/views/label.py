@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from stepscope.diagnose.word import ORIGIN, PART, VERDICT, part_of
 from stepscope.model import report
-from stepscope.model.analysis import ALL_ACCOUNTING, COLLECTIVE_PARTS, IDLE_CAUSES
+from stepscope.model.analysis import ALL_ACCOUNTING, ALL_CAUSES, COLLECTIVE_PARTS
 from stepscope.model.text import Lang, Text
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "MARK",
     "ORIGIN",
     "PART",
+    "UNIT",
     "VERDICT",
     "WORD",
     "brackets",
@@ -102,6 +103,18 @@ WORD: Mapping[str, Text] = {
     "clears": Text(en="worked when", zh="见效标志"),
     "open": Text(en="Stays open unless", zh="除非满足下列条件，否则原因未定"),
     "also_shown": Text(en="Also shown", zh="同时给出"),
+    "sum_of_trace": Text(en="sum of the whole trace", zh="整个 trace 合计"),
+    "sum_of_steps": Text(en="sum of all counted steps", zh="全部计入的步合计"),
+    "share_of_device": Text(en="share of device time", zh="占比以设备时间计"),
+    "readings": Text(en="Says more where more is known", zh="已知更多时的说法"),
+    "with_all_ranks": Text(en="where all ranks were given", zh="给出全部 rank 时"),
+    "on_host": Text(en="In a run without an accelerator", zh="没有加速器的运行"),
+}
+
+# Units that are words; the others are written alike in both languages.
+UNIT: Mapping[str, Text] = {
+    "launches": Text(en="launches", zh="次下发"),
+    "steps": Text(en="steps", zh="步"),
 }
 
 HEALTH_CODE: Mapping[str, Text] = {
@@ -135,7 +148,7 @@ WITHHELD: Mapping[str, Text] = {
     text.en: text
     for text in (
         Text(en=COLLECTIVE_PARTS, zh="集合通信的传输与等待"),
-        Text(en=IDLE_CAUSES, zh="空闲原因"),
+        Text(en=ALL_CAUSES, zh="空闲原因"),
         Text(en=ALL_ACCOUNTING, zh="设备时间核算"),
     )
 }

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
 from stepscope.diagnose.word import whose
 from stepscope.model import report
-from stepscope.model.text import Lang, duration, number, percent
+from stepscope.model.text import Lang, duration, percent
 from stepscope.views.detail import input_error, withheld_why
 from stepscope.views.label import (
     brackets,
@@ -23,50 +22,49 @@ from stepscope.views.phrase import (
     compact_head,
     cost_of,
     evidence_head,
+    evidence_lines,
     gain_of,
     issue_lines,
-    layer_of,
+    operators_head,
     ruled_out,
     since,
     slow_steps,
     subject_of,
-    tells,
     undecided_lines,
 )
 from stepscope.views.shape import (
+    card_parts,
     device_name,
+    diff,
     full_rows,
     harmless,
+    is_change,
     parts,
     per_step,
     readable,
-    shown_rows,
+    rest_rows,
+    told_issues,
 )
 
-_MOST_ROWS = 32
-_MOST_FULL = 2
-_MOST_EVIDENCE = 8
 _NAME_WIDTH = 80
 
 
 def render(report_: report.Report, lang: Lang = "en") -> str:
     """The report as Markdown (GitHub's), ending in a newline."""
     lines = [f"**{escaped(report_.verdict.text)}**", "", *_health(report_, lang)]
-    full = full_rows(report_, _MOST_FULL)
-    for row in full:
+    for row in full_rows(report_):
         lines += ["", *_row(row, report_, lang)]
-    rest = [row for row in shown_rows(report_.accounting) if not any(row is each for each in full)]
+    rest, num_more = rest_rows(report_)
     if rest:
         lines += ["", "| " + " | ".join(compact_head(lang)) + " |", "|---|--:|--:|--:|--:|--:|---|"]
-        cells = [map(escaped, compact(row, report_, lang)) for row in rest[:_MOST_ROWS]]
+        cells = [map(escaped, compact(row, report_, lang)) for row in rest]
         lines += ["| " + " | ".join(line) + " |" for line in cells]
-    if len(rest) > _MOST_ROWS:
-        lines += ["", f"+ {len(rest) - _MOST_ROWS} {word('more_rows', lang)}"]
-    by_id = {finding.id: finding for finding in report_.findings}
+    if num_more:
+        lines += ["", f"+ {num_more} {word('more_rows', lang)}"]
     for card in report_.cards:
-        lines += ["", *_card(card, report_, by_id, lang)]
+        lines += ["", *_card(card, report_, lang)]
     if report_.top_operators:
-        lines += ["", *_operators(report_.top_operators, lang)]
+        lines += ["", *_operators(report_, lang)]
     if report_.undecided:
         lines += ["", f"### {word('undecided', lang)}", ""]
         lines += [f"- {line}" for line in undecided_lines(report_.undecided, lang, code, escaped)]
@@ -110,12 +108,10 @@ def _health(report_: report.Report, lang: Lang) -> list[str]:
     used = sum(i.error is None for i in report_.inputs)
     told = joined((word(health.verdict, lang), counted(used, lang, "input", "inputs", "个输入")), lang)
     lines = [f"{word('data', lang)}{colon(lang)}{told}"]
-    issues = [issue for issue in health.issues if issue.effect != "none"]
+    issues = [issue for issue in told_issues(health) if issue.effect != "none"]
     lines += [""] if issues or health.withheld or used < len(report_.inputs) else []
-    withheld = {each.why for each in health.withheld}
-    told_here = [i for i in issues if i.effect != "withheld" or i.detail not in withheld]
     has_ranks = len({row.rank for row in report_.accounting}) > 1
-    lines += [f"- {line}" for _, line in issue_lines(told_here, lang, has_ranks=has_ranks, text=escaped)]
+    lines += [f"- {line}" for _, line in issue_lines(issues, lang, has_ranks=has_ranks, text=escaped)]
     for each in health.withheld:
         lines.append(
             f"- {word('withheld', lang)}{colon(lang)}{escaped(withheld_name(each, lang))}{colon(lang)}"
@@ -150,12 +146,9 @@ def _row(row: report.Accounting, report_: report.Report, lang: Lang) -> list[str
     return [head, "|---|--:|--:|", *body, *(["", slow] if slow else [])]
 
 
-def _card(
-    card: report.Card, report_: report.Report, by_id: Mapping[str, report.Finding], lang: Lang
-) -> list[str]:
-    findings = [by_id[each] for each in card.findings if each in by_id]
-    own = [finding for finding in findings if finding.rule == card.id]
-    worst = own[0] if own else findings[0]
+def _card(card: report.Card, report_: report.Report, lang: Lang) -> list[str]:
+    shown = card_parts(card, report_)
+    worst = shown.worst
     told = [code(worst.rule), f"{word('confidence', lang)} {word(worst.confidence, lang)}"]
     if worst.cost is not None:
         told.insert(0, cost_of(worst.cost, lang))
@@ -167,20 +160,11 @@ def _card(
     ]
     lines += [escaped(card.explanation)] if card.explanation is not None else []
     lines += ["", f"{evidence_head(worst, lang)}{colon(lang)}".rstrip(), ""]
-    lines += [
-        _evidence(e, escaped(subject_of(f, report_, lang)) if len(own) > 1 else "", worst, lang)
-        for f in own[:_MOST_EVIDENCE]
-        for e in f.evidence
-        if tells(e) and (f is worst or e.threshold is not None)
-    ]
-    if len(own) > _MOST_EVIDENCE:
-        lines.append(f"- + {len(own) - _MOST_EVIDENCE} {word('more_rows', lang)}")
+    lines += [f"- {line}" for line in evidence_lines(shown, report_, lang, code, escaped)]
+    if shown.num_more:
+        lines.append(f"- + {shown.num_more} {word('more_rows', lang)}")
     lines += _meanwhile(worst, lang)
-    lines += [
-        f"- {word('consequence', lang)}{colon(lang)}{escaped(f.title)}"
-        for f in findings
-        if f.explained_by is not None
-    ]
+    lines += [f"- {word('consequence', lang)}{colon(lang)}{escaped(f.title)}" for f in shown.consequences]
     lines += _heading("checks", lang) if card.checks else []
     lines += [f"{place}. {escaped(check)}" for place, check in enumerate(card.checks, 1)]
     lines += _remedies(worst, lang)
@@ -189,13 +173,6 @@ def _card(
         lines += ["", f"{word('unknown', lang)}{colon(lang)}{unknown}"]
     lines += ["", *(f"- {escaped(note)}" for note in card.notes)] if card.notes else []
     return lines
-
-
-def _evidence(evidence: report.Evidence, who: str, worst: report.Finding, lang: Lang) -> str:
-    told = f"{code(evidence.feature)} {number(evidence.value, evidence.unit)}"
-    if evidence.op is not None and evidence.threshold is not None:
-        told += f" ({escaped(evidence.op)} {number(evidence.threshold, evidence.unit)})"
-    return "- " + joined((who, told, layer_of(evidence, worst, lang)), lang)
 
 
 def _meanwhile(finding: report.Finding, lang: Lang) -> list[str]:
@@ -213,27 +190,25 @@ def _meanwhile(finding: report.Finding, lang: Lang) -> list[str]:
 def _remedies(finding: report.Finding, lang: Lang) -> list[str]:
     if not finding.remedies:
         return []
-    is_change = any(remedy.verify is not None for remedy in finding.remedies)
-    lines = _heading("remedies" if is_change else "looks", lang)
+    lines = _heading("remedies" if is_change(finding) else "looks", lang)
     for remedy in finding.remedies:
         gain = gain_of(remedy, finding.cost, lang)
         lines += [f"- {escaped(remedy.text)}" + ("  " if gain else ""), *([f"  {gain}"] if gain else [])]
         if remedy.patch is not None:
-            before = [f"-{line}" for line in (remedy.patch.before or "").splitlines()]
-            after = [f"+{line}" for line in remedy.patch.after.splitlines()]
-            lines += ["", *(f"  {line}" for line in _fenced("\n".join([*before, *after]), "diff")), ""]
+            patch = "\n".join(map("".join, diff(remedy.patch)))
+            lines += ["", *(f"  {line}" for line in _fenced(patch, "diff")), ""]
     for proof in dict.fromkeys(remedy.verify for remedy in finding.remedies if remedy.verify):
         lines += ["", f"{word('verify', lang)}{colon(lang)}{escaped(proof)}"]
     return lines
 
 
-def _operators(operators: tuple[report.Operator, ...], lang: Lang) -> list[str]:
+def _operators(report_: report.Report, lang: Lang) -> list[str]:
     keys = ("operator", "class", "count", "device_time", "share")
     lines = ["| " + " | ".join(word(key, lang) for key in keys) + " |", "|---|---|--:|--:|--:|"]
-    for operator in operators:
+    for operator in report_.top_operators:
         share = "" if operator.share is None else percent(operator.share)
         lines.append(
             f"| {code(readable(operator.name, _NAME_WIDTH))} | {escaped(operator.class_ or '')} | "
             f"{operator.count:,} | {duration(operator.device_ns)} | {share} |"
         )
-    return [f"### {word('top_operators', lang)}", "", *lines]
+    return [f"### {escaped(operators_head(report_, lang))}", "", *lines]

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable
 
 from stepscope.diagnose.word import HOST_ONLY, part_of, whose
 from stepscope.model import report
-from stepscope.model.text import Lang, duration, percent
+from stepscope.model.text import Lang, duration, number, percent
 from stepscope.views.detail import issue_detail, settling
-from stepscope.views.label import ORIGIN, brackets, colon, health_code, joined, word
-from stepscope.views.shape import device_name, largest_idle, per_step, shown_rows
+from stepscope.views.label import ORIGIN, UNIT, brackets, colon, counted, health_code, joined, word
+from stepscope.views.shape import CardParts, asked_row, device_name, largest_idle, per_step, shown_rows
 
 _MOST_SLOW = 4
 
@@ -31,8 +31,8 @@ def gain_of(remedy: report.Remedy, cost: report.Cost | None, lang: Lang) -> str:
     least, most = (percent(share) for share in remedy.gain_share)
     is_step = cost is not None and cost.num_steps is not None
     if lang == "zh":
-        span = f"至多 {most}" if least == most else f"{least}，至多 {most}"
-        return f"{word('gain', lang)}{'每步' if is_step else '全程'}的 {span}"
+        span = f"至多 {most}" if least == most else f" {least}，至多 {most}"
+        return f"{word('gain', lang)}{'每步' if is_step else '全程'}的{span}"
     span = f"at most {most}" if least == most else f"{least} to at most {most}"
     return f"{word('gain', lang)}: {span} of the {'step' if is_step else 'trace'}"
 
@@ -121,9 +121,50 @@ def _only_layer(finding: report.Finding) -> report.Origin | None:
     return next(iter(layers)) if len(layers) == 1 else None
 
 
-def tells(evidence: report.Evidence) -> bool:
-    """Whether a number is worth its line: what decided, and of the rest what is not nothing."""
-    return evidence.threshold is not None or evidence.unit != "ratio" or evidence.value >= 0.0005
+def evidence_lines(
+    card: CardParts,
+    report_: report.Report,
+    lang: Lang,
+    name: Callable[[str], str] = str,
+    text: Callable[[str], str] = str,
+) -> list[str]:
+    """The evidence of a card, one number a line, with its threshold, and whose it is where it is of several.
+
+    `name` and `text` make names of features and sentences fit the page.
+    """
+    lines = []
+    for finding, evidence in card.evidence:
+        told = amount(evidence.value, evidence.unit, lang)
+        if evidence.op is not None and evidence.threshold is not None:
+            told += f" ({evidence.op} {amount(evidence.threshold, evidence.unit, lang)})"
+        who = subject_of(finding, report_, lang) if card.is_of_several else ""
+        owner = f"{text(who)}{colon(lang)}" if who else ""
+        layer = layer_of(evidence, card.worst, lang)
+        lines.append(owner + joined((f"{name(evidence.feature)} {text(told)}", layer), lang))
+    return lines
+
+
+def amount(value: float, unit: str, lang: Lang) -> str:
+    """A feature's value with its unit in the reader's language."""
+    return number(value, UNIT[unit].in_(lang) if unit in UNIT else unit)
+
+
+def operators_head(report_: report.Report, lang: Lang) -> str:
+    """The heading of the hottest operators: whose they are, and of what the times and shares are."""
+    row = asked_row(report_)
+    rows = shown_rows(report_.accounting) if row is None else [row]
+    scopes = {each.scope for each in rows}
+    owners = {(each.rank, each.input) for each in report_.accounting}
+    owner = whose(row, report_.inputs) if row is not None and len(owners) > 1 else None
+    if scopes == {"trace"}:
+        total = word("sum_of_trace", lang)
+    elif row is None:
+        total = word("sum_of_steps", lang) if scopes == {"steps"} else ""
+    else:
+        steps = counted(row.num_steps, lang, "step", "steps", "步")
+        total = f"{steps}合计" if lang == "zh" else f"sum of {steps}"
+    told = (owner.in_(lang) if owner else "", total, word("share_of_device", lang))
+    return word("top_operators", lang) + brackets(joined(told, lang), lang)
 
 
 def since(card: report.Card, report_: report.Report, lang: Lang) -> str:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from stepscope.model.feature import Feature
+from stepscope.model.text import Text
 from stepscope.rules.rule import Remedy, Rule
-from stepscope.views.explain import clauses, facts
+from stepscope.views.explain import facts, gates, readings
 from stepscope.views.label import word
+from stepscope.views.shape import diff
 
 _HEAD = """# Rules
 
 Generated from the catalogue; do not edit. A rule is a finding when every clause of *fires when* holds and
 none of *unless* does. A number that was not measured makes a rule undecided, never clear. Shares are of step
 time. A finding that costs under 5 % of the step is information, under 20 % a warning, from there critical.
-Confidence is high when two independent layers agree, medium on one layer, low on degraded data. A site sets
-thresholds of its own with `--rules-config FILE`: `[rule-id]`, then `feature = number` (a share as 0.05, not
-as 5).
+Confidence is high when two independent layers agree, medium on one layer, low where the data behind this very
+number are degraded, and for causes of idle time where no steps are marked. A site sets thresholds of its own
+with `--rules-config FILE`: `[rule-id]`, then `feature = number` (a share as 0.05, not as 5).
 """
 
 
@@ -37,15 +39,16 @@ def rulebook(rules: Iterable[Rule]) -> str:
 def _rule(rule: Rule) -> list[str]:
     lines = [f"## {rule.id}", "", f"**{rule.title.en}** · {rule.title.zh}", "", rule.explanation.en, ""]
     lines += [f"* {word(key, 'en')}: {_marked(key, text)}" for key, text in facts(rule, "en")]
-    if rule.checks:
-        lines += ["", f"{word('checks', 'en')}:", ""]
-        lines += [f"{place}. {check.en}" for place, check in enumerate(rule.checks, 1)]
-    if rule.remedies:
-        lines += ["", f"{word('remedies', 'en')}:", ""]
-    for remedy in rule.remedies:
-        lines += _remedy(remedy)
+    if rule.readings:
+        lines += ["", f"{word('readings', 'en')}:", ""]
+        for (title, when), (chinese, _) in zip(readings(rule, "en"), readings(rule, "zh"), strict=True):
+            lines.append(f"* {title} · {chinese} ({when})")
+    lines += _advice(rule.checks, rule.remedies)
     lines += ["", f"{word('references', 'en')}:", ""]
     lines += [f"* `{feature.name}`: {reference.en}" for feature, reference in rule.references.items()]
+    if host := rule.on_host:
+        lines += ["", f"### {word('on_host', 'en')}", "", f"**{host.title.en}** · {host.title.zh}", ""]
+        lines += [host.explanation.en, *_advice(host.checks, host.remedies)]
     return [*lines, ""]
 
 
@@ -56,12 +59,17 @@ def _marked(key: str, text: str) -> str:
     return text
 
 
-def _remedy(remedy: Remedy) -> list[str]:
-    gates = (("only_if", remedy.only_if), ("unless", remedy.unless), ("clears", (remedy.clears,)))
-    told = "; ".join(f"{word(key, 'en').lower()} `{clauses(gate)}`" for key, gate in gates if gate)
-    lines = [f"* {remedy.text.en} ({told})"]
-    if remedy.patch is not None:
-        before = [f"-{line}" for line in (remedy.patch.before or "").splitlines()]
-        after = [f"+{line}" for line in remedy.patch.after.splitlines()]
-        lines += ["", "  ```diff", *(f"  {line}" for line in (*before, *after)), "  ```", ""]
+def _advice(checks: Sequence[Text], remedies: Sequence[Remedy]) -> list[str]:
+    lines: list[str] = []
+    if checks:
+        lines += ["", f"{word('checks', 'en')}:", ""]
+        lines += [f"{place}. {check.en}" for place, check in enumerate(checks, 1)]
+    if remedies:
+        lines += ["", f"{word('remedies', 'en')}:", ""]
+    for remedy in remedies:
+        told = "; ".join(f"{word(key, 'en').lower()} `{gate}`" for key, gate in gates(remedy))
+        lines.append(f"* {remedy.text.en} ({told})")
+        if remedy.patch is not None:
+            patch = map("".join, diff(remedy.patch))
+            lines += ["", "  ```diff", *(f"  {line}" for line in patch), "  ```", ""]
     return lines

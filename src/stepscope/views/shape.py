@@ -1,12 +1,16 @@
-"""What several renderers need of a report: which rows to show, their parts, and names made harmless."""
+"""What several renderers need of a report: what of it to show, a row's parts, and names made harmless."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from stepscope.model import report
+
+MOST_FULL, MOST_ROWS, MOST_EVIDENCE = 2, 32, 8
+"""Rows in full, rows of one line, and findings of one card with their evidence: the JSON report has all."""
 
 
 def shown_rows(accounting: Sequence[report.Accounting]) -> list[report.Accounting]:
@@ -27,16 +31,89 @@ def shown_rows(accounting: Sequence[report.Accounting]) -> list[report.Accountin
     return rows
 
 
-def full_rows(report_: report.Report, most: int) -> list[report.Accounting]:
+def full_rows(report_: report.Report) -> list[report.Accounting]:
     """The rows to show in full: all where they are few, else those that the answer and the cards speak of."""
     rows = shown_rows(report_.accounting)
-    if len(rows) <= most:
+    if len(rows) <= MOST_FULL:
         return rows
     by_id = {finding.id: finding for finding in report_.findings}
     spoken = [report_.verdict.row, *(by_id[card.findings[0]].subject.row for card in report_.cards)]
     places = dict.fromkeys(place for place in spoken if place is not None and place < len(report_.accounting))
     told = [report_.accounting[place] for place in places]
-    return [row for row in told if any(row is each for each in rows)][:most] or rows[:1]
+    return [row for row in told if any(row is each for each in rows)][:MOST_FULL] or rows[:1]
+
+
+def rest_rows(report_: report.Report) -> tuple[list[report.Accounting], int]:
+    """The rows to show on one line each, and how many more there are."""
+    full = full_rows(report_)
+    rest = [row for row in shown_rows(report_.accounting) if not any(row is each for each in full)]
+    return rest[:MOST_ROWS], max(0, len(rest) - MOST_ROWS)
+
+
+def told_issues(health: report.Health) -> list[report.HealthIssue]:
+    """The issues to tell as such: why a number is withheld is told with the number."""
+    withheld = {each.why for each in health.withheld}
+    return [i for i in health.issues if i.effect != "withheld" or i.detail not in withheld]
+
+
+@dataclass(frozen=True, slots=True)
+class CardParts:
+    """What of a card to show.
+
+    `worst` is the finding that the card speaks of. `evidence` is that of the rule's own findings, each with
+    its finding; `num_more` such findings are only in the JSON report. `consequences` follow from them.
+    """
+
+    worst: report.Finding
+    evidence: tuple[tuple[report.Finding, report.Evidence], ...]
+    is_of_several: bool
+    num_more: int
+    consequences: tuple[report.Finding, ...]
+
+
+def card_parts(card: report.Card, report_: report.Report) -> CardParts:
+    """The parts of a card, of its worst finding in full and of the others what decided."""
+    by_id = {finding.id: finding for finding in report_.findings}
+    findings = [by_id[each] for each in card.findings if each in by_id]
+    own = [finding for finding in findings if finding.rule == card.id]
+    worst = own[0] if own else findings[0]
+    return CardParts(
+        worst=worst,
+        evidence=tuple(
+            (finding, evidence)
+            for finding in own[:MOST_EVIDENCE]
+            for evidence in finding.evidence
+            if tells(evidence) and (finding is worst or evidence.threshold is not None)
+        ),
+        is_of_several=len(own) > 1,
+        num_more=max(0, len(own) - MOST_EVIDENCE),
+        consequences=tuple(finding for finding in findings if finding.explained_by is not None),
+    )
+
+
+def tells(evidence: report.Evidence) -> bool:
+    """Whether a number is worth its line: what decided, and of the rest what is not nothing."""
+    return evidence.threshold is not None or evidence.unit != "ratio" or evidence.value >= 0.0005
+
+
+def is_change(finding: report.Finding) -> bool:
+    """Whether the remedies change something, or are only looks before any change."""
+    return any(remedy.verify is not None for remedy in finding.remedies)
+
+
+def diff(patch: report.Patch) -> list[tuple[str, str]]:
+    """A patch as marked lines: what goes (`-`), then what comes (`+`)."""
+    before = [("-", line) for line in (patch.before or "").splitlines()]
+    return [*before, *(("+", line) for line in patch.after.splitlines())]
+
+
+def asked_row(report_: report.Report) -> report.Accounting | None:
+    """The row in question: the first finding's, else the verdict's, else the only one."""
+    place = report_.findings[0].subject.row if report_.findings else report_.verdict.row
+    if place is not None and place < len(report_.accounting):
+        return report_.accounting[place]
+    rows = shown_rows(report_.accounting)
+    return rows[0] if len(rows) == 1 else None
 
 
 def largest_idle(row: report.Accounting) -> tuple[str, int] | None:

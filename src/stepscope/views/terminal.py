@@ -16,7 +16,7 @@ from rich.text import Text as Styled
 
 from stepscope.diagnose.word import whose
 from stepscope.model import report
-from stepscope.model.text import Lang, duration, number, percent
+from stepscope.model.text import Lang, duration, percent
 from stepscope.views.detail import input_error, withheld_why
 from stepscope.views.explain import render_explain, render_rules
 from stepscope.views.label import (
@@ -35,18 +35,30 @@ from stepscope.views.phrase import (
     compact_head,
     cost_of,
     evidence_head,
+    evidence_lines,
     gain_of,
     issue_lines,
-    layer_of,
     needing,
+    operators_head,
     ruled_out,
     since,
     slow_steps,
     subject_of,
-    tells,
     undecided_lines,
 )
-from stepscope.views.shape import bar, device_name, full_rows, parts, per_step, readable, shown_rows
+from stepscope.views.shape import (
+    bar,
+    card_parts,
+    device_name,
+    diff,
+    full_rows,
+    is_change,
+    parts,
+    per_step,
+    readable,
+    rest_rows,
+    told_issues,
+)
 
 __all__ = ["render_explain", "render_report", "render_rules"]
 
@@ -61,9 +73,6 @@ _COLOUR: Mapping[str, str] = {
     "warning": "yellow",
     "critical": "bold red",
 }
-_MOST_ROWS = 32
-_MOST_FULL = 2
-_MOST_EVIDENCE = 8
 _LEAST_SHARE = 0.001
 _NARROW = 72
 _WIDE = 96
@@ -77,10 +86,9 @@ def render_report(report_: report.Report, console: Console, lang: Lang = "en") -
     page.line(report_.verdict.text, _COLOUR[report_.verdict.class_])
     _health(page, report_)
     _rows(page, report_)
-    by_id = {finding.id: finding for finding in report_.findings}
     for card in report_.cards:
-        _card(page, report_, card, by_id)
-    _operators(page, report_.top_operators)
+        _card(page, report_, card)
+    _operators(page, report_)
     _undecided(page, report_)
     if out := ruled_out(report_):
         page.gap()
@@ -103,10 +111,7 @@ def _health(page: Page, report_: report.Report) -> None:
         "green" if health.verdict == "ok" else "yellow",
     )
     is_one = len({a.rank for a in report_.accounting}) <= 1
-    withheld = {each.why for each in health.withheld}
-    # What is withheld is told below, with what is withheld for it.
-    issues = [i for i in health.issues if not (i.effect == "withheld" and i.detail in withheld)]
-    for effect, line in issue_lines(issues, lang, has_ranks=not is_one):
+    for effect, line in issue_lines(told_issues(health), lang, has_ranks=not is_one):
         page.line(line, "dim" if effect == "none" else "yellow", indent=2)
     for each in health.withheld:
         settle = each.would_settle or ""
@@ -121,14 +126,13 @@ def _health(page: Page, report_: report.Report) -> None:
 
 
 def _rows(page: Page, report_: report.Report) -> None:
-    full = full_rows(report_, _MOST_FULL)
-    for row in full:
+    for row in full_rows(report_):
         _row(page, row, report_)
-    rest = [row for row in shown_rows(report_.accounting) if not any(row is each for each in full)]
+    rest, num_more = rest_rows(report_)
     if rest:
-        _compact(page, rest[:_MOST_ROWS], report_)
-    if len(rest) > _MOST_ROWS:
-        page.line(f"+ {len(rest) - _MOST_ROWS} {word('more_rows', page.lang)}", "dim", indent=2)
+        _compact(page, rest, report_)
+    if num_more:
+        page.line(f"+ {num_more} {word('more_rows', page.lang)}", "dim", indent=2)
 
 
 def _compact(page: Page, rows: Sequence[report.Accounting], report_: report.Report) -> None:
@@ -192,30 +196,26 @@ def _row(page: Page, row: report.Accounting, report_: report.Report) -> None:
         page.line(slow, indent=2)
 
 
-def _card(page: Page, report_: report.Report, card: report.Card, by_id: Mapping[str, report.Finding]) -> None:
-    lang = page.lang
-    findings = [by_id[each] for each in card.findings if each in by_id]
-    own = [finding for finding in findings if finding.rule == card.id]
-    worst = own[0] if own else findings[0]
+def _card(page: Page, report_: report.Report, card: report.Card) -> None:
+    lang, shown = page.lang, card_parts(card, report_)
+    worst = shown.worst
     page.gap()
     page.line(f"[{word(worst.severity, lang)}] {card.title}", _COLOUR[worst.severity])
     page.line(joined((*_facts(worst, report_, lang), since(card, report_, lang), worst.rule), lang), indent=2)
     if card.explanation is not None:
         page.line(card.explanation, "dim", indent=2)
     page.line(evidence_head(worst, lang), "bold", indent=2)
-    for finding in own[:_MOST_EVIDENCE]:
-        who = subject_of(finding, report_, lang) if len(own) > 1 else ""
-        for evidence in finding.evidence:
-            # Of the other ranks of one card only what decided: the rest is in the JSON report.
-            if tells(evidence) and (finding is worst or evidence.threshold is not None):
-                _evidence(page, evidence, who, worst)
-    if len(own) > _MOST_EVIDENCE:
-        page.line(f"+ {len(own) - _MOST_EVIDENCE} {word('more_rows', lang)}", "dim", indent=4)
+    for line in evidence_lines(shown, report_, lang):
+        page.line(line, indent=4)
+    if shown.num_more:
+        page.line(f"+ {shown.num_more} {word('more_rows', lang)}", "dim", indent=4)
     _meanwhile(page, worst)
-    for finding in findings:
-        if finding.explained_by is not None:
-            page.line(f"{word('consequence', lang)}{colon(lang)}{finding.title}", "dim", indent=4)
-    _list(page, "checks", card.checks, numbered=True)
+    for finding in shown.consequences:
+        page.line(f"{word('consequence', lang)}{colon(lang)}{finding.title}", "dim", indent=4)
+    if card.checks:
+        _heading(page, "checks")
+    for place, line in enumerate(card.checks, 1):
+        page.line(f"{place}. {line}", indent=4)
     _remedies(page, worst)
     if card.unknown:
         unknown = ("；" if lang == "zh" else "; ").join(card.unknown)
@@ -233,15 +233,6 @@ def _facts(finding: report.Finding, report_: report.Report, lang: Lang) -> list[
     told.append(subject_of(finding, report_, lang))
     told.append(f"{word('confidence', lang)} {word(finding.confidence, lang)}")
     return told
-
-
-def _evidence(page: Page, evidence: report.Evidence, owner: str, worst: report.Finding) -> None:
-    lang = page.lang
-    told = f"{evidence.feature} {number(evidence.value, evidence.unit)}"
-    if evidence.op is not None and evidence.threshold is not None:
-        told += f" ({evidence.op} {number(evidence.threshold, evidence.unit)})"
-    who = f"{owner}{colon(lang)}" if owner else ""
-    page.line(who + joined((told, layer_of(evidence, worst, lang)), lang), indent=4)
 
 
 def _placed(page: Page, name: str, span: int | None, taken: int) -> str:
@@ -269,27 +260,26 @@ def _remedies(page: Page, finding: report.Finding) -> None:
     if not finding.remedies:
         return
     lang = page.lang
-    is_change = any(remedy.verify is not None for remedy in finding.remedies)
-    _heading(page, "remedies" if is_change else "looks")
+    _heading(page, "remedies" if is_change(finding) else "looks")
     for place, remedy in enumerate(finding.remedies):
         page.line(f"- {remedy.text}", indent=4)
         if gain := gain_of(remedy, finding.cost, lang):
             page.line(gain, "dim", indent=6)
         if remedy.patch is not None:
-            for mark, code, colour in (("-", remedy.patch.before, "red"), ("+", remedy.patch.after, "green")):
-                for line in (code or "").splitlines():
-                    page.verbatim(f"{mark} {line}", colour, indent=6)
+            for mark, line in diff(remedy.patch):
+                page.verbatim(f"{mark} {line}", "red" if mark == "-" else "green", indent=6)
         # One proof for several changes is told once, below the last of them.
         if remedy.verify and all(remedy.verify != later.verify for later in finding.remedies[place + 1 :]):
             page.line(f"{word('verify', lang)}{colon(lang)}{remedy.verify}", "dim", indent=4)
 
 
-def _operators(page: Page, operators: tuple[report.Operator, ...]) -> None:
+def _operators(page: Page, report_: report.Report) -> None:
+    operators = report_.top_operators
     if not operators:
         return
     lang = page.lang
     page.gap()
-    page.line(word("top_operators", lang), "bold")
+    page.line(operators_head(report_, lang), "bold")
     columns = {
         "class": [operator.class_ or "" for operator in operators],
         "count": [f"{operator.count:,}" for operator in operators],
@@ -322,10 +312,3 @@ def _undecided(page: Page, report_: report.Report) -> None:
 
 def _heading(page: Page, key: str) -> None:
     page.line(word(key, page.lang), "bold", indent=2)
-
-
-def _list(page: Page, key: str, lines: tuple[str, ...], *, numbered: bool = False) -> None:
-    if lines:
-        _heading(page, key)
-    for place, line in enumerate(lines, 1):
-        page.line(f"{place}. {line}" if numbered else f"- {line}", indent=4)
