@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 
@@ -16,6 +17,15 @@ from tests.rules.worked_runs import RUNS, Run
 
 CATALOG = load_catalog(others=())
 RULES = [pytest.param(rule, id=rule.id) for rule in CATALOG]
+JUDGED = [
+    *RULES,
+    *(
+        pytest.param(rule.for_host(), id=f"{rule.id} on a host")
+        for rule in CATALOG
+        if rule.on_host is not None
+    ),
+]
+"""Every rule in every form in which it is judged."""
 
 
 def just_met(clause: Clause) -> float:
@@ -33,12 +43,12 @@ def firing(rule: Rule) -> dict[Feature, float]:
     return {c.feature: just_missed(c) for c in rule.unless} | {c.feature: just_met(c) for c in rule.when}
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", JUDGED)
 def test_a_rule_fires_when_just_met(rule: Rule) -> None:
     assert isinstance(judge(rule, Facts(firing(rule))), Finding)
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", JUDGED)
 def test_each_clause_is_necessary(rule: Rule) -> None:
     for clause in rule.when:
         outcome = judge(rule, Facts(firing(rule) | {clause.feature: just_missed(clause)}))
@@ -46,7 +56,7 @@ def test_each_clause_is_necessary(rule: Rule) -> None:
         assert outcome.because == clause
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", JUDGED)
 def test_each_excuse_silences(rule: Rule) -> None:
     for clause in rule.unless:
         outcome = judge(rule, Facts(firing(rule) | {clause.feature: just_met(clause)}))
@@ -54,7 +64,7 @@ def test_each_excuse_silences(rule: Rule) -> None:
         assert outcome.because == clause
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", JUDGED)
 def test_an_excuse_that_cannot_be_checked_caps_confidence_and_is_listed(rule: Rule) -> None:
     agreeing = {c.feature: just_met(c) for c in rule.corroborated_by}
     for clause in rule.unless:
@@ -66,7 +76,7 @@ def test_an_excuse_that_cannot_be_checked_caps_confidence_and_is_listed(rule: Ru
         assert clause in outcome.unknown
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", JUDGED)
 def test_missing_data_is_undecided_and_never_health(rule: Rule) -> None:
     assert isinstance(judge(rule, Facts()), Undecided)
     for clause in rule.when:
@@ -77,7 +87,7 @@ def test_missing_data_is_undecided_and_never_health(rule: Rule) -> None:
         assert outcome.missing == (clause.feature,)
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", JUDGED)
 def test_what_corroborates_raises_confidence_and_is_not_needed(rule: Rule) -> None:
     alone = judge(rule, Facts(firing(rule)))
     assert isinstance(alone, Finding)
@@ -85,20 +95,21 @@ def test_what_corroborates_raises_confidence_and_is_not_needed(rule: Rule) -> No
     agreeing = firing(rule) | {c.feature: just_met(c) for c in rule.corroborated_by}
     agreed = judge(rule, Facts(agreeing))
     assert isinstance(agreed, Finding)
-    assert agreed.confidence == "high"
+    layers = {clause.feature.origin for clause in (*rule.when, *rule.corroborated_by)}
+    assert agreed.confidence == ("high" if len(layers) > 1 else "medium")
     degraded = judge(rule, Facts(agreeing, degraded=frozenset({rule.when[0].feature})))
     assert isinstance(degraded, Finding)
     assert degraded.confidence == "low"
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", JUDGED)
 def test_the_check_of_each_remedy_fails_while_the_rule_fires(rule: Rule) -> None:
     facts = Facts(firing(rule))
     for remedy in rule.remedies:
         assert remedy.clears.known(facts) is False, str(remedy.clears)
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", JUDGED)
 def test_a_rule_that_stalls_advises_on_its_own_facts(rule: Rule) -> None:
     outcome = judge(rule, Facts(firing(rule)))
     assert isinstance(outcome, Finding)
@@ -106,15 +117,19 @@ def test_a_rule_that_stalls_advises_on_its_own_facts(rule: Rule) -> None:
     assert rule.checks
 
 
-def texts(rule: Rule) -> Iterator[Text]:
-    yield from (rule.title, rule.explanation, rule.needs.text, rule.needs.brief, *rule.checks)
-    yield from (remedy.text for remedy in rule.remedies)
-    yield from (reading.title for reading in rule.readings)
-    yield from rule.references.values()
-    if rule.question is not None:
-        yield from (rule.question.capture.text, rule.question.capture.brief)
-        if rule.question.with_all_ranks is not None:
-            yield rule.question.with_all_ranks.text
+def texts(part: object) -> Iterator[Text]:
+    """Every text of a rule, wherever it stands: a field that is new tomorrow is among them."""
+    if isinstance(part, Text):
+        yield part
+    elif isinstance(part, Mapping):
+        for value in part.values():
+            yield from texts(value)
+    elif isinstance(part, (tuple, list)):
+        for each in part:
+            yield from texts(each)
+    elif dataclasses.is_dataclass(part):
+        for field in dataclasses.fields(part):
+            yield from texts(getattr(part, field.name))
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -122,6 +137,42 @@ def test_every_text_is_in_both_languages(rule: Rule) -> None:
     for text in texts(rule):
         assert re.search("[\u4e00-\u9fff]", text.zh), text.en
         assert not re.search("[\u4e00-\u9fff]", text.en), text.en
+
+
+def test_a_text_is_found_in_every_part_of_a_rule() -> None:
+    starved, exposed = CATALOG["input-starvation"], CATALOG["exposed-communication"]
+    assert starved.on_host is not None
+    assert exposed.question is not None
+    assert exposed.question.with_all_ranks is not None
+    found = [*texts(starved), *texts(exposed)]
+    for text in (
+        starved.on_host.title,
+        starved.on_host.checks[-1],
+        starved.on_host.remedies[-1].text,
+        exposed.remedies[0].with_all_ranks,
+        exposed.readings[0].with_all_ranks,
+        exposed.question.with_all_ranks.brief,
+        *exposed.references.values(),
+    ):
+        assert text in found
+
+
+SOURCES = re.compile(
+    "SageMaker Debugger|TraceML|TraceLens|XProf|TensorBoard plugin|PyTorch's performance tuning guide"
+    r"|NVIDIA's DCGM guide|nccl-tests|\((ICSE|OSDI) 20\d\d\)"
+)
+"""What a reader can look up: a tool's own rules, a vendor's page, a paper."""
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_threshold_names_its_source_or_is_called_ours(rule: Rule) -> None:
+    """A clause against 0 asks only whether there is any, and is no threshold that somebody chose."""
+    for feature, text in rule.references.items():
+        if all(clause.threshold == 0 for clause in rule.clauses() if clause.feature == feature):
+            continue
+        assert SOURCES.search(text.en) or "our choice" in text.en, f"{feature.name}: {text.en}"
+        if "our choice" in text.en:
+            assert "自定" in text.zh, f"{feature.name}: {text.zh}"
 
 
 @pytest.mark.parametrize("rule", RULES)
