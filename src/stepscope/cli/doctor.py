@@ -93,7 +93,7 @@ def _loader() -> list[Check]:
         Check(
             "stepscope",
             "missing",
-            f"{VERSION}, fallback loader: same answers, about eight times slower on large traces",
+            f"{VERSION}, fallback loader: same answers, about seven times slower on large traces",
             "apt install g++ && pip install --force-reinstall --no-cache-dir --no-binary stepscope stepscope",
         )
     ]
