@@ -21,8 +21,8 @@ NAMES = {
 FOUND: tuple[tuple[str, str], ...] = (
     (r"(\S+), native loader", r"\1，原生加载器"),
     (
-        r"(\S+), fallback loader: same answers, about eight times slower on large traces",
-        r"\1，后备加载器：结果相同，大 trace 上约慢八倍",
+        r"(\S+), fallback loader: same answers, about seven times slower on large traces",
+        r"\1，后备加载器：结果相同，大 trace 上约慢七倍",
     ),
     (
         r"not in this environment: traces are read all the same, none can be recorded here",
