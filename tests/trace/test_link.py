@@ -20,7 +20,7 @@ def streams(*tids: int | str) -> list[int]:
     ]
     trace = load_bytes(json.dumps({"traceEvents": events}).encode(), "t.json")
     nowhere = np.full(len(trace.tracks), -1, dtype=np.int32)
-    activities = link(trace, span_kinds(trace), nowhere, (), np.zeros(len(events), dtype=bool))
+    activities = link(trace, span_kinds(trace), nowhere, np.zeros(len(events), dtype=bool))
     return [int(stream) for stream in activities.stream]
 
 

@@ -205,7 +205,8 @@ def device_name(trace: Trace, device: int) -> str | None:
 
 def _status(*effects: report.Effect) -> report.RowStatus:
     """Whether idle causes can be believed, given everything that touches them."""
-    return "withheld" if "withheld" in effects else "degraded" if "degraded" in effects else "ok"
+    effect = health.worst(effects)
+    return "ok" if effect == "none" else effect
 
 
 def _row(
@@ -286,7 +287,6 @@ def _numbers(
     if named["idle_ns"]:
         _, at, length = idle.within(inside.start, inside.end)
         late = int(length[idle.is_host_late[at]].sum()) / named["idle_ns"]
-        numbers["host_late_idle_share"] = late
         numbers["queued_or_unlaunched_idle_share"] = 1.0 - late
         numbers["late_start_ns"] = float(length[late_starts(idle, activities)[at]].sum())
     if p.used.launches_per_step is not None:

@@ -11,12 +11,11 @@ from stepscope.analyse.account import Parts
 from stepscope.analyse.idle import (
     FROM_HOST,
     LAUNCH,
-    PREPROCESS,
     PREPROCESS_SHARE,
     PYTHON,
     IdlePieces,
-    joined,
     pieces,
+    preprocess,
 )
 from stepscope.model.interval import NOTHING, Intervals, gaps, intersect, join, pairs, subtract, union
 from stepscope.model.report import HostShares
@@ -100,10 +99,5 @@ def _told_preprocess(idle: IdlePieces, empty: Intervals, steps: Steps) -> IdlePi
         low, high = np.maximum(mine.start, begin), np.minimum(mine.end, until)
         if int((high - low).sum()) <= PREPROCESS_SHARE * (end - begin):
             continue
-        idle = joined(
-            idle.take(~inside),
-            mine.named(mine.cause, mine.start, low),
-            mine.named(PREPROCESS, low, high),
-            mine.named(mine.cause, high, mine.end),
-        )
+        idle = preprocess(idle, inside, low, high)
     return idle

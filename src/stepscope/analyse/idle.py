@@ -333,6 +333,17 @@ def _backwards(p: IdlePieces) -> tuple[I64, I64]:
     return group_end - total, group_end - total + length
 
 
+def preprocess(idle: IdlePieces, chosen: npt.NDArray[np.bool_], low: I64, high: I64) -> IdlePieces:
+    """The pieces, with [low, high) of the chosen ones (a bound for each) as preprocessing."""
+    mine = idle.take(chosen)
+    return joined(
+        idle.take(~chosen),
+        mine.named(mine.cause, mine.start, low),
+        mine.named(PREPROCESS, low, high),
+        mine.named(mine.cause, high, mine.end),
+    )
+
+
 def _told_preprocess(
     walked: IdlePieces, gaps: Gaps, activities: Activities, owner: I64, steps: Steps, prepared_ns: I64
 ) -> IdlePieces:
@@ -358,13 +369,7 @@ def _told_preprocess(
     np.add.at(time, step[eligible], (high - low)[eligible])
     is_long = time > PREPROCESS_SHARE * (steps.end_ns - steps.start_ns)
     chosen = eligible & is_long[step]
-    mine, low, high = walked.take(chosen), low[chosen], high[chosen]
-    return joined(
-        walked.take(~chosen),
-        mine.named(mine.cause, mine.start, low),
-        mine.named(PREPROCESS, low, high),
-        mine.named(mine.cause, high, mine.end),
-    )
+    return preprocess(walked, chosen, low[chosen], high[chosen])
 
 
 LATE_START_NS = 1_000_000

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.analyse import collective
-from stepscope.analyse.device import Process, analyse_cpu, analyse_device, device_name
+from stepscope.analyse.device import Process, analyse_cpu, analyse_device
 from stepscope.analyse.idle import prepared_ns
 from stepscope.analyse.operator import kernel_table, operator_table
 from stepscope.analyse.use import UsedSteps, graph_coverage, use_steps
@@ -63,9 +63,9 @@ def analyse_rank(
     is_good, bad = health.good_rows(trace, kinds)
     kinds = np.where(is_good, kinds, Kind.OTHER).astype(np.int32)
     facts = name_facts(trace, kinds)
-    processes, process_of_track = _processes(trace, kinds)
+    process_of_track = _processes(trace, kinds)
     is_launch_call = (kinds == Kind.CALL) & facts.is_launch_call[kinds, trace.spans.name_id]
-    activities = link(trace, kinds, process_of_track, processes, is_launch_call)
+    activities = link(trace, kinds, process_of_track, is_launch_call)
     # A call that launched recorded work is a launch whatever its name.
     is_launch_call[activities.launch_row[activities.launch_row >= 0]] = True
     activities, cut = health.cut_corrupt(trace, activities)
@@ -91,15 +91,15 @@ def analyse_rank(
     ]
 
 
-def _processes(trace: Trace, kinds: I32) -> tuple[tuple[int | str, ...], I32]:
-    """Host processes in order of appearance, and each track's position among them (-1: no host rows)."""
+def _processes(trace: Trace, kinds: I32) -> I32:
+    """Each track's position among the host processes in order of appearance (-1: no host rows)."""
     is_host = np.zeros(max(len(trace.tracks), 1), dtype=bool)
     is_host[trace.spans.track_id[is_of(kinds, *HOST_KINDS)]] = True
     found: dict[int | str, int] = {}
     position = np.full(max(len(trace.tracks), 1), -1, dtype=np.int32)
     for i in np.flatnonzero(is_host).tolist():
         position[i] = found.setdefault(trace.tracks[i].pid, len(found))
-    return tuple(found), position
+    return position
 
 
 def _split(activities: Activities) -> list[tuple[int, npt.NDArray[np.bool_]]]:
@@ -177,7 +177,7 @@ def _analyse_process(
         used=used,
         rank=rank,
         world_size=world_size,
-        idle_effect=_worst(issues, "idle"),
+        idle_effect=health.worst(issue.effect for issue in issues if "idle" in issue.affects),
         prepared=prepared_ns(activities, owner_of(steps, activities.called_ns, has_launch), len(steps)),
         numbers=numbers,
     )
@@ -205,15 +205,8 @@ def _analyse_process(
         operators=operator_table(trace, activities, threads.rows, process.launch_thread, rank, chosen),
         kernels=kernel_table(trace, activities, rank, chosen & (kinds[activities.row] == Kind.KERNEL)),
         collectives=collectives,
-        device_name=device_name(trace, int(activities.device[0])) if len(activities) else None,
         accelerator=accelerator,
     )
-
-
-def _worst(issues: list[Issue], what: str) -> report.Effect:
-    """The worst that any issue does to `what`."""
-    effects = {issue.effect for issue in issues if what in issue.affects}
-    return "withheld" if "withheld" in effects else "degraded" if "degraded" in effects else "none"
 
 
 def _chosen(activities: Activities, used: UsedSteps) -> npt.NDArray[np.bool_]:

@@ -49,7 +49,7 @@ class DeviceAnalysis:
     `unlaunched_device_share`, `queued_or_unlaunched_idle_share`, `periodic_stall_share`,
     `periodic_stall_steps`, `kernel_median_ns`, `launches_per_step`, `unclassified_share`,
     `pageable_copy_share`, `graph_coverage`, `late_start_ns` (idle time long after a launch, see
-    `analyse.idle.late_starts`), `host_late_idle_share`."""
+    `analyse.idle.late_starts`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,5 @@ class RankAnalysis:
     operators: tuple[report.Operator, ...]
     kernels: tuple[report.Kernel, ...]
     collectives: tuple[report.Collective, ...]
-    device_name: str | None = None
     accelerator: str = "cuda"
     """`cuda`, `hip`, `mtia`, … or `cpu` where no device work is expected."""

@@ -10,7 +10,7 @@ this module's users as a value: they are turned into `None` or left out.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -220,4 +220,3 @@ class Trace:
     """Size of the file on disk."""
     sha256: str | None = None
     native: bool = False
-    extras: Mapping[str, Any] = field(default_factory=dict)

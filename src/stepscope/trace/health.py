@@ -344,9 +344,16 @@ def loss_issues(trace: Trace) -> list[Issue]:
     return issues
 
 
+_BY_WEIGHT: tuple[Effect, ...] = ("none", "degraded", "withheld")
+
+
+def worst(effects: Iterable[Effect]) -> Effect:
+    """The worst of several effects, `none` where there is none."""
+    return max(effects, key=_BY_WEIGHT.index, default="none")
+
+
 def merge(issues: Iterable[Issue]) -> list[Issue]:
     """One issue a code: counts added, the worst effect, details joined."""
-    worst: dict[Effect, int] = {"none": 0, "degraded": 1, "withheld": 2}
     merged: dict[str, Issue] = {}
     for issue in issues:
         have = merged.get(issue.code)
@@ -356,7 +363,7 @@ def merge(issues: Iterable[Issue]) -> list[Issue]:
         merged[issue.code] = Issue(
             issue.code,
             have.count + issue.count,
-            max(have.effect, issue.effect, key=worst.__getitem__),
+            worst((have.effect, issue.effect)),
             have.detail if have.detail == issue.detail else f"{have.detail}; {issue.detail}",
             tuple(dict.fromkeys((*have.affects, *issue.affects))),
         )

@@ -29,8 +29,8 @@ class Activities:
 
     `end_ns` is cut where the health check found a corrupt duration. `launch_row` is the core row of the
     launching call or -1; `called_ns` its start as recorded, `launch_ns` the same but never after the
-    activity's own start; `process` the position of the launching process in `processes`, -1 where
-    unknown; `is_before_trace` marks work launched before recording began.
+    activity's own start; `process` the position of the launching process among the host processes, -1
+    where unknown; `is_before_trace` marks work launched before recording began.
     """
 
     row: I32
@@ -48,14 +48,13 @@ class Activities:
     is_before_trace: npt.NDArray[np.bool_]
     is_pageable: npt.NDArray[np.bool_]
     correlation: I64
-    processes: tuple[int | str, ...]
 
     def __len__(self) -> int:
         return len(self.row)
 
     def take(self, mask: npt.NDArray[np.bool_] | npt.NDArray[np.intp]) -> Activities:
         """The chosen activities, in the same order."""
-        columns = {name: getattr(self, name)[mask] for name in self.__slots__ if name != "processes"}
+        columns = {name: getattr(self, name)[mask] for name in self.__slots__}
         return replace(self, **columns)
 
 
@@ -63,12 +62,11 @@ def link(
     trace: Trace,
     kinds: I32,
     process_of_track: I32,
-    processes: tuple[int | str, ...],
     is_launch_call: npt.NDArray[np.bool_],
 ) -> Activities:
     """Find device activities and link each with its launch.
 
-    `kinds` per span; `process_of_track` the position in `processes` of each track's host process, -1 for
+    `kinds` per span; `process_of_track` the position of each track's host process, -1 for
     others; `is_launch_call` spans whose name says that they launch.
     """
     spans = trace.spans
@@ -123,7 +121,6 @@ def link(
         is_before_trace=before,
         is_pageable=pageable,
         correlation=correlation,
-        processes=processes,
     )
 
 

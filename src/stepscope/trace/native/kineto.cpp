@@ -651,10 +651,6 @@ struct Parser : Tokens {
         mixed_at = consumed_at(p);
         break;
       }
-      if (has_member(skip_some_space(p + 1, end), end, kTop)) {
-        mixed_at = consumed_at(p);
-        break;
-      }
       lose(p);
     }
     for (Text last = p; last > text; last--) {
