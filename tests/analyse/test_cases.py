@@ -775,6 +775,30 @@ def test_steps_that_count_anew_are_all_used_and_nested_ones_are_not() -> None:
     assert (row.num_steps, row.total_ns) == (4, 4_000_000)
 
 
+@pytest.mark.parametrize(("written", "inset"), [("op", 0), ("mark", 0), ("mark", 0.25)])
+def test_a_step_that_was_written_twice_is_one_step(written: str, inset: float) -> None:
+    b = Build()
+    for n in range(4):
+        b.step(n, 1000 * n, 1000 * n + 1000)
+        again = (1000 * n + inset, 1000 * n + 1000 - inset)
+        b.op(f"ProfilerStep#{n}", *again) if written == "op" else b.step(n, *again)
+        b.kernel("k", 1000 * n + 10, 1000 * n + 410, launched=(1000 * n + 1, 1000 * n + 2))
+    row = row_of(only(b), "steps")
+    assert (row.num_steps, row.total_ns, row.compute_ns) == (4, 4_000_000, 1_600_000)
+    assert row.variation.slow_steps == ()
+
+
+def test_devices_that_are_told_by_labels_alone_are_devices_of_their_own() -> None:
+    """Without `args.device` the track's pid says the device; a label without a number gives no index."""
+    for labels, indices in ((("GPU 0", "GPU 1"), [0, 1]), (("left", "right"), [None, None])):
+        b = Build()
+        for n, label in enumerate(labels):
+            b.raw(ph="X", cat="kernel", name="k", pid=label, tid=7, ts=10 + 100 * n, dur=50, args={})
+        devices = only(b).devices
+        assert [d.accounting.device.index for d in devices] == indices
+        assert [d.accounting.compute_ns for d in devices] == [50_000, 50_000]
+
+
 def test_the_stub_of_a_step_at_the_end_of_the_loader_is_not_counted() -> None:
     b = Build()
     for n in range(3):
@@ -806,7 +830,8 @@ def test_a_process_with_a_negative_pid_is_a_process(pid: int) -> None:
 def test_any_step_number_is_survived(number: str) -> None:
     b = Build().kernel("k", 10, 60, launched=(1, 2))
     b.raw(ph="X", cat="user_annotation", name=f"ProfilerStep#{number}", pid=4242, tid=4242, ts=10_000, dur=0)
-    analyse(b)
+    # What does not fit 64 bits counts as the largest number that does.
+    assert [step.step for step in only(b).steps] == [min(int(number), 2**63 - 1)]
 
 
 def test_with_stacks_the_users_own_line_is_named() -> None:

@@ -245,6 +245,32 @@ def test_debug_adds_the_traceback(stepscope: Run, tmp_path: Path) -> None:
     assert "Traceback" in done.err
 
 
+@pytest.mark.parametrize(
+    "bad",
+    [b"", b"\0" * 100, '{"traceEvents": []}'.encode("utf-16"), b"\x1f\x8b\x08", b'{"a": 1}', b"nonsense"],
+)
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_bad_input_costs_the_others_nothing_whichever_process_reads_it(
+    stepscope: Run, sample: Path, tmp_path: Path, bad: bytes, jobs: str
+) -> None:
+    shutil.copy(sample, tmp_path / "good.json.gz")
+    (tmp_path / "bad.json").write_bytes(bad)
+    done = stepscope("diagnose", ".", "--format", "json", "--jobs", jobs, cwd=tmp_path)
+    assert done.code == 0, done.err
+    errors = [i for i in done.report["inputs"] if i.get("error")]
+    assert [i["name"] for i in errors] == ["./bad.json"]
+    assert "fewer --jobs" not in errors[0]["error"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names")
+def test_a_pipe_in_a_folder_is_passed_over(stepscope: Run, sample: Path, tmp_path: Path) -> None:
+    shutil.copy(sample, tmp_path / "good.json.gz")
+    os.mkfifo(tmp_path / "a.json")
+    done = stepscope("diagnose", ".", "--format", "json", cwd=tmp_path)
+    assert done.code == 0, done.err
+    assert [i["name"] for i in done.report["inputs"]] == ["./good.json.gz"]
+
+
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_a_copy_of_an_input_is_left_out_and_said(
     stepscope: Run, eight_ranks: Path, tmp_path: Path, jobs: str

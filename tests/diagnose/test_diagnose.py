@@ -554,7 +554,7 @@ def test_a_run_that_infers_is_offered_no_training_loop() -> None:
 
 
 def test_what_is_withheld_is_printed_once() -> None:
-    why = "most launches are missing"
+    why = "9 device activities have no recorded launch (all of them copies)"
     issue = report.HealthIssue(
         code="missing_launch", count=9, effect="withheld", detail=why, affects=("idle",)
     )
@@ -563,7 +563,7 @@ def test_what_is_withheld_is_printed_once() -> None:
         rank(row(rank=n, unknown=30 * MS, status="withheld"), issues=(issue,), withheld=(withheld,))
         for n in range(3)
     ]
-    for lang, said in (("en", why), ("zh", "9 个设备活动没有下发记录")):
+    for lang, said in (("en", why), ("zh", "9 个设备活动没有下发记录（都是拷贝）")):
         answer = told(*ranks, lang=lang)
         for text in (shown(answer, lang), as_markdown(answer, lang)):
             assert text.count(said) == 1
@@ -604,3 +604,12 @@ def test_work_that_starts_long_after_its_launch_is_not_launch_bound() -> None:
     assert "# after recording both sides" in late.next
     soon = told(rank(row(launch=60 * MS), numbers={"late_start_ns": 2e6}))
     assert [f.rule for f in soon.findings] == ["launch-bound"]
+
+
+def test_without_any_launch_nobody_says_that_the_host_is_not_the_cause() -> None:
+    withheld = {"queued_or_unlaunched_idle_share": 1.0, "unlaunched_device_share": 1.0}
+    answer = told(rank(row(unknown=60 * MS, status="withheld"), numbers=withheld))
+    assert answer.findings == ()
+    assert "why is withheld" in answer.verdict.text
+    some = {"queued_or_unlaunched_idle_share": 1.0, "unlaunched_device_share": 0.2}
+    assert [f.rule for f in told(rank(row(queued=60 * MS), numbers=some)).findings] == ["unrecorded-work"]

@@ -23,6 +23,42 @@ def cause_of(kind: Kind, name: str) -> str | None:
         (FRAME, "torch/serialization.py(943): save", "checkpoint"),
         (MARK, "activation checkpoint", None),
         (MARK, "activation_checkpointing", None),
+        *(
+            (MARK, name, None)
+            for name in (
+                "gradient_checkpointing",
+                "selective_checkpoint",
+                "recompute_checkpoint",
+                "torch.utils.checkpoint",
+                "checkpoint_sequential",
+                "checkpoint_wrapper",
+            )
+        ),
+        *(
+            (MARK, name, None)
+            for name in (
+                "FSDP::backward_prefetch for layers.3",
+                "FullyShardedDataParallel._pre_backward_prefetch",
+                "prefetch_params",
+                "zero3_prefetch",
+                "KV prefetch",
+                "embedding_prefetch",
+                "get_batch_norm",
+                "get_data_parallel_rank",
+                "get_batch_size",
+            )
+        ),
+        *(
+            (MARK, name, "input")
+            for name in (
+                "data_prefetch",
+                "batch_prefetcher",
+                "prefetch_batch",
+                "next_batch",
+                "fetch data",
+                "get_train_batch",
+            )
+        ),
         (OP, "CheckpointFunction", None),
         (OP, "CheckpointFunctionBackward", None),
         (FRAME, "torch/utils/checkpoint.py(343): checkpoint", None),

@@ -92,3 +92,15 @@ def test_T44_memory_for_text_does_not_grow_with_the_file(
     trace = load_bytes(text, "t.json", native=native, limits=Limits(chunk=16 << 10))
     assert trace.num_events == 20_000
     assert max(sizes) <= 4 * (16 << 10) < len(text) / 10
+
+
+@pytest.mark.parametrize("absurd", [-1, 1 << 31, 10**30, True, "3", 1.0, None])
+def test_what_is_no_number_of_a_rank_is_none(absurd: object, native: bool) -> None:
+    of = {"rank": absurd, "world_size": absurd}
+    assert rank_of(loaded([event("a", 1, 2)], native, distributedInfo=of))[:2] == (None, None)
+    assert rank_of(loaded([event("a", 1, 2)], native, **of))[:2] == (None, None)
+
+
+def test_a_rank_beyond_the_world_is_told(native: bool) -> None:
+    trace = loaded([event("a", 1, 2)], native, distributedInfo={"rank": 5, "world_size": 2})
+    assert rank_of(trace) == (5, 2, "distributedInfo says rank 5, the world has 2 ranks")

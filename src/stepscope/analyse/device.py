@@ -107,7 +107,7 @@ def analyse_device(p: Process, device: int) -> DeviceResult:
         low,
         high,
     )
-    info = report.Device(index=device, name=device_name(p.trace, device))
+    info = report.Device(index=device if device >= 0 else None, name=device_name(p.trace, device))
     rows, all_sums = [], []
     for scope in scopes:
         launches = health.unlaunched_effect(health.unlaunched_share(activities, scope.inside))

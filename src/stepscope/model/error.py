@@ -36,6 +36,10 @@ class InputError(StepscopeError):
         at = f" at {place}" if place else ""
         super().__init__(f"{name}{at}: {what}; {mend}")
 
+    def __reduce__(self) -> tuple[type[InputError], tuple[str, str, str, str | None]]:
+        """From one process to another: an exception is made again from its parts, not from its line."""
+        return type(self), (self.name, self.what, self.mend, self.place)
+
 
 class UnusableError(StepscopeError):
     """The inputs were read, but nothing can be said from them."""

@@ -6,7 +6,7 @@ import importlib.util
 import os
 import re
 from collections.abc import Iterable, Mapping
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from stepscope.model.error import InputError, UsageError
 from stepscope.model.trace import Trace
@@ -22,6 +22,10 @@ RANK_IN_NAME = (
     # The profiler's own handler names a file host_pid.time: its pid is no rank.
     re.compile(r"_(\d{1,3})\.(?!\d{10})"),
 )
+
+
+MAX_RANKS = 1 << 31
+"""More ranks than any job has: a number beyond is none of a rank."""
 
 
 def discover(paths: Iterable[str]) -> list[str]:
@@ -44,7 +48,7 @@ def _expand(path: str) -> list[str]:
             os.path.join(folder, name)
             for folder, _, names in os.walk(path)
             for name in names
-            if name.lower().endswith(SUFFIXES)
+            if name.lower().endswith(SUFFIXES) and not _is_pipe(os.path.join(folder, name))
         )
         if not inside:
             mend = f"traces end in {', '.join(SUFFIXES)}; name the file if yours is called otherwise"
@@ -69,6 +73,11 @@ def _expand(path: str) -> list[str]:
             raise InputError(path, "the archive holds no trace", f"traces end in {', '.join(SUFFIXES)}")
         return [f"{path}{MEMBER}{name}" for name in members]
     return [path]
+
+
+def _is_pipe(path: str) -> bool:
+    """A pipe, socket or device found in a folder: nobody meant it, and opening it may wait for ever."""
+    return os.path.exists(path) and not os.path.isfile(path)
 
 
 def _members(path: str) -> list[str]:
@@ -159,8 +168,8 @@ def rank_of(trace: Trace) -> tuple[int | None, int | None, str | None]:
     stated = info if isinstance(info, Mapping) else {}
     found: list[tuple[str, int]] = []
     for source, mapping in (("distributedInfo", stated), ("metadata", trace.metadata)):
-        value = mapping.get("rank")
-        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        value = _count(mapping.get("rank"))
+        if value is not None:
             found.append((source, value))
     name = os.path.basename(trace.name.rpartition(MEMBER)[2])
     for pattern in RANK_IN_NAME:
@@ -169,9 +178,17 @@ def rank_of(trace: Trace) -> tuple[int | None, int | None, str | None]:
             found.append(("the file name", int(match[1])))
             break
     world = stated.get("world_size", trace.metadata.get("world_size"))
-    world_size = world if isinstance(world, int) and not isinstance(world, bool) and world > 0 else None
+    world_size = _count(world) or None
     if not found:
         return None, world_size, None
     source, rank = found[0]
     others = [f"{s} says {r}" for s, r in found[1:] if r != rank]
+    if world_size is not None and rank >= world_size:
+        others.append(f"the world has {world_size} ranks")
     return rank, world_size, f"{source} says rank {rank}, {', '.join(others)}" if others else None
+
+
+def _count(value: Any) -> int | None:
+    """A whole number that a job may have of ranks, `None` for anything else."""
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return value if is_number and 0 <= value < MAX_RANKS else None

@@ -98,7 +98,7 @@ def good_rows(trace: Trace, kinds: I32) -> tuple[npt.NDArray[np.bool_], list[Iss
 def _base_ns(trace: Trace) -> int:
     """What a written `ts` of 0 became."""
     base = trace.metadata.get("baseTimeNanoseconds", 0)
-    return base if isinstance(base, int) and trace.anchor == "base" else 0
+    return base if isinstance(base, int) and not isinstance(base, bool) and trace.anchor == "base" else 0
 
 
 def cut_corrupt(trace: Trace, activities: Activities) -> tuple[Activities, list[Issue]]:
@@ -135,27 +135,21 @@ def cut_corrupt(trace: Trace, activities: Activities) -> tuple[Activities, list[
         others = int(duration.sum()) - duration
         overlaps += int((overrun > HARMLESS_OVERLAP_NS).sum())
         candidates = np.flatnonzero((overrun > HARMLESS_OVERLAP_NS) | (successor == np.iinfo(np.int64).max))
+        if not len(candidates):
+            continue
+        usual = _usual_ns(trace.spans.name_id[activities.row[lane]], duration)
+        soonest = np.append(np.minimum.accumulate(stop[::-1])[::-1][1:], np.iinfo(np.int64).max)
+        stream = _Stream(start, stop, others, successor, usual, soonest, activities.correlation[lane])
         for i in candidates.tolist():
-            if not _is_corrupt(
-                trace, activities, lane, i, start, stop, duration, others, successor, last_other
-            ):
+            if not _is_corrupt(stream, i, last_other):
                 continue
             at = int(lane[i])
-            peers = lane[
-                (trace.spans.name_id[activities.row[lane]] == trace.spans.name_id[activities.row[at]])
-            ]
-            peers = peers[peers != at]
-            limit = (
-                SUSPECT_FACTOR * float(np.median(activities.end_ns[peers] - activities.start_ns[peers]))
-                if len(peers)
-                else None
-            )
             if successor[i] < np.iinfo(np.int64).max:
                 end[at] = successor[i]
             else:
                 end[at] = min(int(stop[i]), max(last_other, int(start[i])))
             num_cut += 1
-            if limit is not None and end[at] - start[i] > limit:
+            if end[at] - start[i] > SUSPECT_FACTOR * usual[i]:
                 part[at] = UNEXPLAINED
                 num_unexplained += 1
                 bound_ns += int(end[at] - start[i])
@@ -202,35 +196,58 @@ def _last_end(trace: Trace, activities: Activities) -> int:
     return max(host_end, int(ends[-2]) if len(ends) > 1 else np.iinfo(np.int64).min)
 
 
-def _is_corrupt(
-    trace: Trace,
-    activities: Activities,
-    lane: npt.NDArray[np.intp],
-    i: int,
-    start: I64,
-    stop: I64,
-    duration: I64,
-    others: I64,
-    successor: I64,
-    last_other: int,
-) -> bool:
-    """One suspect of one stream: does it overrun what the stream's own summed time allows?"""
-    if successor[i] == np.iinfo(np.int64).max:
-        beyond = int(stop[i]) - max(last_other, int(start[i]))
-        return bool(duration[i] > FAR_FACTOR * others[i] > 0 and beyond > duration[i] // 2)
-    overrun = int(stop[i] - successor[i])
-    if overrun > OVERRUN_SHARE * others[i]:
+@dataclass(frozen=True, slots=True)
+class _Stream:
+    """The activities of one stream by start: arrays of one length.
+
+    `others` is the summed time of all others, `successor` the next later start, `usual` see `_usual_ns`,
+    `soonest` the earliest end of those behind.
+    """
+
+    start: I64
+    stop: I64
+    others: I64
+    successor: I64
+    usual: npt.NDArray[np.float64]
+    soonest: I64
+    correlation: I64
+
+
+def _usual_ns(name: I32, duration: I64) -> npt.NDArray[np.float64]:
+    """For each activity the median duration of the others of its name, NaN where there are none."""
+    order = np.lexsort((duration, name))
+    d, n = duration[order], name[order]
+    first = np.searchsorted(n, n, side="left")
+    num_others = np.searchsorted(n, n, side="right") - first - 1
+    own = np.arange(len(n)) - first
+
+    def at(place: I64) -> I64:
+        # Those behind the activity itself move up by one.
+        found: I64 = d[first + np.minimum(np.where(place < own, place, place + 1), num_others)]
+        return found
+
+    median = (at((num_others - 1) // 2) + at(num_others // 2)) / 2
+    usual = np.empty(len(n))
+    usual[order] = np.where(num_others > 0, median, np.nan)
+    return usual
+
+
+def _is_corrupt(stream: _Stream, i: int, last_other: int) -> bool:
+    """One suspect: does it overrun what the stream's own summed time allows?"""
+    start, stop, others = int(stream.start[i]), int(stream.stop[i]), int(stream.others[i])
+    duration = stop - start
+    if stream.successor[i] == np.iinfo(np.int64).max:
+        beyond = stop - max(last_other, start)
+        return duration > FAR_FACTOR * others > 0 and beyond > duration // 2
+    if stop - int(stream.successor[i]) > OVERRUN_SHARE * others:
         # The next one must lie inside, or two long kernels that touch would do.
-        return bool((stop[i + 1 :] <= stop[i]).any())
-    inside = slice(i + 1, int(np.searchsorted(start, stop[i], side="left")))
-    swallowed = (stop[inside] <= stop[i]) & (
-        activities.correlation[lane[inside]] != activities.correlation[lane[i]]
-    )
-    if int(swallowed.sum()) < CONTAINED_SUCCESSORS:
+        return bool(stream.soonest[i] <= stop)
+    # Every comparison with NaN is false.
+    if not duration > FAR_FACTOR * stream.usual[i]:
         return False
-    name = trace.spans.name_id[activities.row[lane]]
-    same = duration[(name == name[i]) & (np.arange(len(lane)) != i)]
-    return bool(len(same) and duration[i] > FAR_FACTOR * float(np.median(same)))
+    inside = slice(i + 1, int(np.searchsorted(stream.start, stop, side="left")))
+    is_other = stream.correlation[inside] != stream.correlation[i]
+    return int(((stream.stop[inside] <= stop) & is_other).sum()) >= CONTAINED_SUCCESSORS
 
 
 def unlaunched_share(activities: Activities, within: Intervals) -> float:

@@ -60,8 +60,9 @@ TABLE: tuple[CauseRow, ...] = (
     _row(
         "checkpoint",
         _MARK,
-        r"(?<!activation)(?<!activation[ _])(^|[^a-z])(save_?)?"
-        r"(checkpoint(ing)?s?|ckpt)($|[^a-z(])(?!wrapper)"
+        r"(?<!activation)(?<!activation[ _])(?<!gradient)(?<!grad)"
+        r"(?<!selective)(?<!recompute)(?<!torch\.utils)"
+        r"(^|[^a-z])(save_?)?(checkpoint(ing)?s?|ckpt)($|[^a-z(])(?!wrapper|sequential|function)"
         r"|save_(model|state|pretrained)",
         _I,
     ),
@@ -102,9 +103,11 @@ TABLE: tuple[CauseRow, ...] = (
         "input",
         _MARK,
         r"(^|[^a-z])(data[_ ]?load(er|ing)?s?|load[_ ]?(data|batch)"
-        r"|(get|fetch|next)[_ ]?(train[_ ]?)?(batch|data)"
-        r"|batch[_ ]?(load|fetch)(ing)?|data[_ ](wait|fetch|time|iter|prefetch)"
-        r"|input[_ ]?pipeline|prefetch(er)?)"
+        r"|(get|fetch|next)[_ ]?(train[_ ]?)?(batch|data)(?![_ ]?(norm|parallel|size|ptr|type|rank|group))"
+        r"|batch[_ ]?(load|fetch)(ing)?|data[_ ](wait|fetch|time|iter)"
+        # What else is fetched ahead is weights: FSDP's backward_prefetch, ZeRO-3, key-value caches.
+        r"|(data|batch|input|loader)[_ ]?prefetch(er|ing)?|prefetch[_ ]?(data|batch|input)(es|s)?"
+        r"|input[_ ]?pipeline)"
         r"($|[^a-z])",
         _I,
     ),

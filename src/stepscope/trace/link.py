@@ -140,27 +140,30 @@ def _device_and_stream(trace: Trace, row: I32) -> tuple[I32, I64]:
         np.int32
     )
     stream = np.where(known, trace.gpu.stream[at] if len(trace.gpu.row) else ABSENT_I64, ABSENT_I64)
-    track_device = np.array(
-        [t.pid if isinstance(t.pid, int) and abs(t.pid) < 2**31 else -1 for t in trace.tracks] or [-1]
-    )
-    stated = [_stream_number(t.tid) for t in trace.tracks]
-    unnumbered = _numbered(t.tid for t in trace.tracks)
-    # A label without a number gets a negative one of its own, which no recorded stream has.
-    track_stream = np.array(
-        [-2 - int(unnumbered[i]) if number is None else number for i, number in enumerate(stated)] or [0]
-    )
+    track_device = _labelled(t.pid for t in trace.tracks)
+    track_stream = _labelled(t.tid for t in trace.tracks)
     track = trace.spans.track_id[row]
     device = np.where(device == ABSENT_I32, track_device[track], device).astype(np.int32)
     stream = np.where(stream == ABSENT_I64, track_stream[track], stream)
     return device, stream
 
 
-def _stream_number(tid: int | str) -> int | None:
-    """7 for 7 and for "stream 7"; `None` for other labels."""
-    if isinstance(tid, int):
-        return tid
-    digits = tid.rsplit(" ", 1)[-1]
-    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 19 else None
+def _labelled(labels: Iterable[int | str]) -> I64:
+    """7 for 7 and for "stream 7"; another label gets a negative number of its own."""
+    labels = list(labels)
+    own = _numbered(labels)
+    stated = [_stated(label) for label in labels]
+    return np.array(
+        [-2 - int(own[i]) if n is None else n for i, n in enumerate(stated)] or [0], dtype=np.int64
+    )
+
+
+def _stated(label: int | str) -> int | None:
+    """The number that a label is, or ends in; `None` where it has none that fits a column."""
+    if isinstance(label, int):
+        return label if abs(label) < 2**31 else None
+    digits = label.rsplit(" ", 1)[-1]
+    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 10 else None
 
 
 def _match(

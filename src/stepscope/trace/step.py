@@ -81,6 +81,9 @@ def find_steps(
     outer = np.maximum.accumulate(np.where(end == np.maximum.accumulate(end), np.arange(len(end)), 0))
     inside = np.append(False, end[1:] < end[outer[:-1]] - OVERHANG_NS)
     row, start, end, number = row[~inside], start[~inside], end[~inside], number[~inside]
+    # The same step written twice (as an op and as an annotation, or copied) is one step.
+    again = np.append(False, (number[1:] == number[:-1]) & (start[1:] < end[:-1]))
+    row, start, end, number = row[~again], start[~again], end[~again], number[~again]
     follows = np.zeros(len(row), dtype=bool)
     follows[1:] = number[1:] == number[:-1] + 1
     tile_end = end.copy()

@@ -114,8 +114,8 @@ RULE = Rule(
     ),
     references={
         idle_launch_share: Text(
-            en="our choice: TraceLens speaks of an idle device from 15 % of a step",
-            zh="自定：TraceLens 从一步的 15 % 起称设备空闲",
+            en="XProf's lines for kernel launch are 3 % and 15 % of a step",
+            zh="XProf 对 kernel 下发的界线是一步的 3 % 与 15 %",
         ),
         idle_compile_share: Text(
             en="our choice, 5 % of a step in compilers: the window is a warm-up and not the steady state",

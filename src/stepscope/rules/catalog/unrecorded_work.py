@@ -40,6 +40,7 @@ RULE = Rule(
         "或短 kernel 之间的固有延迟。",
     ),
     when=(idle_share >= 0.15, queued_or_unlaunched_idle_share >= 0.50),
+    unless=(unlaunched_device_share >= 0.50,),
     corroborated_by=(sm_active_mean >= 0.70,),
     cost=unexplained_idle_share,
     readings=(
@@ -96,6 +97,11 @@ RULE = Rule(
         queued_or_unlaunched_idle_share: Text(
             en="our choice, more than half: then no host cause can hold the larger part",
             zh="自定，超过一半：此时主机原因不可能占大头",
+        ),
+        unlaunched_device_share: Text(
+            en="our choice, half of the device's work without a recorded launch: then nobody can tell "
+            "when work was issued",
+            zh="自定，设备一半的工作没有下发记录：此时无法判断任务何时下发",
         ),
         host_copy_call_share: Text(
             en="our choice, a quarter of host time in copies is what would otherwise be blamed",
