@@ -155,6 +155,7 @@ ISSUE: tuple[tuple[str, str], ...] = (
     (r"give the files of one run", "请只给同一次运行的文件"),
     (r"the file name says (?:rank )?(\d+)", r"文件名中的 rank 为 \1"),
     (r"(distributedInfo|metadata) says (?:rank )?(\d+)", r"\1 中的 rank 为 \2"),
+    (r"the world has (\d+) ranks", r"而总共只有 \1 个 rank"),
     (
         r"(\d+) of (\d+) ranks (?:was|were) given: who is late is unknown",
         r"\2 个 rank 中给出了 \1 个，无法得知谁迟到",
