@@ -7,6 +7,7 @@ import re
 import numpy as np
 import numpy.typing as npt
 
+from stepscope.analyse.group import groups
 from stepscope.analyse.idle import IdlePieces
 from stepscope.model.analysis import Culprit
 from stepscope.model.interval import Intervals, intersect, overlap_ns, union
@@ -89,9 +90,7 @@ def _calls(
     inside = overlap_ns(rows.start_ns[at], rows.end_ns[at], windows)
     blocked = int(inside.sum())
     result = []
-    name_id = trace.spans.name_id[rows.row[at]]
-    for name in np.unique(name_id).tolist():
-        mine = np.flatnonzero(name_id == name)
+    for _, mine in groups(rows.name_id[at]):
         share = int(inside[mine].sum()) / blocked if blocked else 0.0
         if share < MIN_SHARE:
             continue
@@ -110,15 +109,13 @@ def _calls(
 
 def _with_caller(trace: Trace, rows: HostRows, at: int) -> str:
     """A call with the innermost op or Python function around it: `cudaStreamSynchronize in aten::item`."""
-    call = trace.names[trace.spans.name_id[rows.row[at]]]
+    call = trace.names[rows.name_id[at]]
     start = rows.start_ns[at]
     low = max(0, at - 256)
     around = np.flatnonzero(
         (rows.end_ns[low:at] > start) & np.isin(rows.kind[low:at], [Kind.OP, Kind.PYTHON])
     )
-    return (
-        f"{call} in {trace.names[trace.spans.name_id[rows.row[low + around[-1]]]]}" if len(around) else call
-    )
+    return f"{call} in {trace.names[rows.name_id[low + around[-1]]]}" if len(around) else call
 
 
 def _names(
@@ -135,14 +132,13 @@ def _names(
     covered = overlap_ns(rows.start_ns[at], rows.end_ns[at], when)
     # A row cannot matter alone, nor in sum with its name, if all rows of the name together stay below the
     # floor.
-    name_id = trace.spans.name_id[rows.row[at]]
-    by_name = np.bincount(name_id, weights=covered)
-    keep = by_name[name_id] >= MIN_SHARE * total
+    name_id, hit = rows.name_id[at], np.flatnonzero(covered)
+    by_name = np.bincount(name_id[hit], weights=covered[hit], minlength=len(trace.names))
+    keep = (by_name >= MIN_SHARE * total)[name_id]
     at, covered, name_id = at[keep], covered[keep], name_id[keep]
     entries: list[tuple[int, int, int, Intervals]] = []
     span = windows.total_ns
-    for name in np.unique(name_id).tolist():
-        mine = np.flatnonzero(name_id == name)
+    for name, mine in groups(name_id):
         open_ = union(rows.start_ns[at[mine]], rows.end_ns[at[mine]], is_sorted=True)
         inside = intersect(open_, when)
         time = inside.total_ns
@@ -198,10 +194,10 @@ def activity_culprits(
     if not len(row) or not len(exposed):
         return ()
     time = overlap_ns(start_ns, end_ns, exposed)
-    name_id = trace.spans.name_id[row]
     result = []
-    for name in np.unique(name_id[time > 0]).tolist():
-        mine = np.flatnonzero(name_id == name)
+    for name, mine in groups(trace.spans.name_id[row]):
+        if not time[mine].any():
+            continue
         longest = mine[int(np.argmax(time[mine]))]
         result.append(
             Culprit(

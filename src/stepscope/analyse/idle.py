@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from stepscope.analyse.group import groups
 from stepscope.model.interval import Intervals, pairs, subtract, union
 from stepscope.model.report import IDLE_CAUSES
 from stepscope.model.trace import I32, I64
@@ -394,15 +395,11 @@ def largest_gaps_ns(idle: IdlePieces, inside: Intervals) -> dict[int, int]:
     """Cause -> its time in the one gap that holds most of it."""
     _, at, length = idle.within(inside.start, inside.end)
     cause, gap = idle.cause[at].astype(np.int64), idle.gap[at]
-    if not len(at):
-        return {}
-    num_gaps = int(gap.max()) + 2
-    cell, where = np.unique(cause * num_gaps + gap + 1, return_inverse=True)
-    time = np.zeros(len(cell), dtype=np.int64)
-    np.add.at(time, where, length)
     most: dict[int, int] = {}
-    for each, ns in zip((cell // num_gaps).tolist(), time.tolist(), strict=True):
-        most[each] = max(most.get(each, 0), ns)
+    for each, mine in groups(cause):
+        order = mine[np.argsort(gap[mine], kind="stable")]
+        begins = np.flatnonzero(np.diff(gap[order], prepend=gap[order[:1]] - 1))
+        most[each] = int(np.add.reduceat(length[order], begins).max())
     return most
 
 

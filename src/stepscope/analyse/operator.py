@@ -7,6 +7,7 @@ import re
 import numpy as np
 import numpy.typing as npt
 
+from stepscope.analyse.group import groups
 from stepscope.model import report
 from stepscope.model.trace import I32, I64, Trace
 from stepscope.trace.category import Kind
@@ -29,7 +30,7 @@ def innermost_op(trace: Trace, rows: HostRows, at_ns: I64) -> I32:
     over ops that ended already, all instants at once.
     """
     silent = np.array([name in BOOKKEEPING for name in trace.names] or [False])
-    is_op = (rows.kind == Kind.OP) & ~silent[trace.spans.name_id[rows.row]]
+    is_op = (rows.kind == Kind.OP) & ~silent[rows.name_id]
     start, end, row = rows.start_ns[is_op], rows.end_ns[is_op], rows.row[is_op]
     # An op in which no instant lies can be no answer, nor hide one.
     asked = np.sort(at_ns)
@@ -76,10 +77,7 @@ def kernel_table(
     duration = (activities.end_ns - activities.start_ns)[chosen]
     cls = activities.cls[chosen]
     total = int(duration.sum())
-    order = np.argsort(name_id, kind="stable")
-    names, first = np.unique(name_id[order], return_index=True)
-    groups = np.split(order, first[1:]) if len(names) else []
-    table = sorted(zip(names.tolist(), groups, strict=True), key=lambda g: -int(duration[g[1]].sum()))
+    table = sorted(groups(name_id), key=lambda g: -int(duration[g[1]].sum()))
     return tuple(
         report.Kernel(
             rank=rank,
@@ -130,11 +128,8 @@ def operator_table(
     total = int(duration[at].sum())
     own_row = np.where(op[at] >= 0, op[at], activities.row[at])
     name_id = trace.spans.name_id[own_row]
-    order = np.argsort(name_id, kind="stable")
-    names, first = np.unique(name_id[order], return_index=True)
-    groups = np.split(order, first[1:]) if len(names) else []
     result = []
-    for name, members in zip(names.tolist(), groups, strict=True):
+    for name, members in groups(name_id):
         which = at[members]
         by_class = np.bincount(activities.cls[which], weights=duration[which], minlength=len(CLASSES))
         cores = activities.tensor_core[which]

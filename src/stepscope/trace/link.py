@@ -98,7 +98,9 @@ def link(
     launch_ns = np.where(has_launch, np.minimum(called_ns, start), ABSENT_I64)
     process = np.where(has_launch, process_of_track[spans.track_id[launch_row]], -1).astype(np.int32)
 
-    launches = call[is_launch_call[call] | np.isin(call, launch_row)]
+    is_launch = is_launch_call.copy()
+    is_launch[launch_row[has_launch]] = True
+    launches = call[is_launch[call]]
     first_recorded = int(correlation_of[launches].min()) if len(launches) else None
     before = np.zeros(len(row), dtype=bool)
     if first_recorded is not None:

@@ -36,6 +36,7 @@ class HostRows:
     """
 
     row: I32
+    name_id: I32
     start_ns: I64
     end_ns: I64
     cause: I32
@@ -110,6 +111,7 @@ def rows_of_track(
     cause = np.where(is_copy_wait[row], RANK["copy_wait"], np.where(own >= 0, own, default)).astype(np.int32)
     return HostRows(
         row=row.astype(np.int32),
+        name_id=name,
         start_ns=start,
         end_ns=end,
         cause=cause,
