@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import queue
 import threading
 import zlib
@@ -51,7 +50,11 @@ class Text:
         self.num_bytes = 0
         self._stream = stream
         self._limits = limits
-        self._digest = hashlib.sha256() if with_digest else None
+        self._digest = None
+        if with_digest:
+            import hashlib  # 5 ms that a plain load need not wait for
+
+            self._digest = hashlib.sha256()
         self._ahead = b""
 
     @property
