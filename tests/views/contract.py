@@ -21,8 +21,11 @@ OPERATOR = {
     "share": 0.0,
     "tensor_core": True,
     "flops": 0,
+    "bytes": 0,
     "achieved_flops_per_second": 0.0,
+    "achieved_bytes_per_second": 0.0,
     "peak_share": 0.0,
+    "memory_peak_share": 0.0,
     "bound": "compute|memory|unknown",
 }
 DEVICE = {"index": 0, "uuid": "…", "kind": "…", "name": "…"}

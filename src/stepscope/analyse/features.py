@@ -293,7 +293,7 @@ def facts(observed: Observed, features: Iterable[Feature]) -> Facts:
     """The facts of one device for these features; a withheld or unmeasured one is absent."""
     values: dict[Feature, float] = {}
     where: dict[Feature, report.Where] = {}
-    for feature in features:
+    for feature in () if observed.rank.is_cut else features:
         is_unknown = _is_touched(observed, feature, "withheld") or _is_unseen(observed, feature)
         value = None if is_unknown else feature.value(observed)
         # A NaN is a fault of the feature, but it must never decide: every comparison with it is false.
@@ -331,13 +331,15 @@ def culprit(observed: Observed, feature: Feature) -> report.Where | None:
     )
 
 
-Absence = Literal["no_device", "withheld", "no_host_rows", "unmeasured", "no_steps", "few_steps"]
+Absence = Literal["cut", "no_device", "withheld", "no_host_rows", "unmeasured", "no_steps", "few_steps"]
 """Why a feature has no value; what lacks most of the data comes first."""
 
 
 def absence(observed: Observed, feature: Feature) -> Absence:
     """Why the trace gives no value for a feature."""
     row = observed.device.accounting
+    if observed.rank.is_cut:
+        return "cut"
     if not has_device(observed):
         return "no_device"
     if _is_touched(observed, feature, "withheld"):

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
 
 from stepscope.analyse.group import groups
+from stepscope.analyse.roofline import NOT_KNOWN, Works, roofline
 from stepscope.model import report
+from stepscope.model.hardware import Hardware
 from stepscope.model.trace import I32, I64, Trace
 from stepscope.trace.category import Kind
+from stepscope.trace.health import Issue, impossible_rate
 from stepscope.trace.kernel_class import CLASSES
 from stepscope.trace.link import Activities
 from stepscope.trace.nesting import HostRows
@@ -109,6 +113,15 @@ def _class_of(op: str) -> str | None:
     return next((cls for cls, pattern in _BY_NAME if pattern.search(op)), None)
 
 
+# A copy between host and device waits for the bus between them, not for the device's memory.
+_HOST_COPY = re.compile(r"HtoD|DtoH|HostToDevice|DeviceToHost")
+
+
+def _one(models: list[Hardware | None]) -> Hardware | None:
+    """The model that all these devices are, `None` where they differ or one is not known."""
+    return models[0] if all(model == models[0] for model in models) else None
+
+
 def operator_table(
     trace: Trace,
     activities: Activities,
@@ -116,8 +129,12 @@ def operator_table(
     thread: I32,
     rank: int | None,
     chosen: npt.NDArray[np.bool_],
-) -> tuple[report.Operator, ...]:
-    """The hottest ops by the device time they launched; work without an op stands under its kernel's name."""
+    hardware: Mapping[int, Hardware | None],
+) -> tuple[tuple[report.Operator, ...], list[Issue]]:
+    """The hottest ops by the device time they launched; work without an op stands under its kernel's name.
+
+    `hardware` of each device. The issues name ops that would be faster than the device can be.
+    """
     duration = activities.end_ns - activities.start_ns
     op = np.full(len(activities), -1, dtype=np.int32)
     for track in np.unique(thread[chosen]).tolist():
@@ -128,21 +145,37 @@ def operator_table(
     total = int(duration[at].sum())
     own_row = np.where(op[at] >= 0, op[at], activities.row[at])
     name_id = trace.spans.name_id[own_row]
-    result = []
+    works, activity_name = Works(trace), trace.spans.name_id[activities.row]
+    result: list[report.Operator] = []
+    issues: list[Issue] = []
     for name, members in groups(name_id):
         which = at[members]
         by_class = np.bincount(activities.cls[which], weights=duration[which], minlength=len(CLASSES))
+        calls, device_ns = np.unique(own_row[members]), int(duration[which].sum())
         cores = activities.tensor_core[which]
+        tensor_core = True if (cores == 1).any() else False if (cores == 0).all() else None
+        model = _one([hardware.get(device) for device in np.unique(activities.device[which]).tolist()])
+        crosses = any(_HOST_COPY.search(trace.names[n]) for n in np.unique(activity_name[which]).tolist())
+        place = NOT_KNOWN if crosses else roofline(works.of(calls), device_ns, model, tensor_core)
+        if place.excess is not None and model is not None:
+            issues.append(impossible_rate(trace.names[name], place.excess, model.key, len(calls)))
         result.append(
             report.Operator(
                 rank=rank,
                 name=trace.names[name],
                 class_=_class_of(trace.names[name]) or CLASSES[int(np.argmax(by_class))],
-                count=len(np.unique(own_row[members])),
-                device_ns=int(duration[which].sum()),
-                share=float(duration[which].sum() / total) if total else None,
-                tensor_core=True if (cores == 1).any() else False if (cores == 0).all() else None,
+                count=len(calls),
+                device_ns=device_ns,
+                share=device_ns / total if total else None,
+                tensor_core=tensor_core,
+                flops=place.flops,
+                bytes=place.num_bytes,
+                achieved_flops_per_second=place.achieved_flops_per_second,
+                achieved_bytes_per_second=place.achieved_bytes_per_second,
+                peak_share=place.peak_share,
+                memory_peak_share=place.memory_peak_share,
+                bound=place.bound,
             )
         )
     result.sort(key=lambda o: (-o.device_ns, o.name))
-    return tuple(result[:MAX_OPERATORS])
+    return tuple(result[:MAX_OPERATORS]), issues

@@ -7,12 +7,13 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.analyse import collective
-from stepscope.analyse.device import Process, analyse_cpu, analyse_device
+from stepscope.analyse.device import Process, analyse_cpu, analyse_device, device_name
 from stepscope.analyse.idle import prepared_ns
 from stepscope.analyse.operator import kernel_table, operator_table
 from stepscope.analyse.use import UsedSteps, graph_coverage, use_steps
 from stepscope.model import report
 from stepscope.model.analysis import ALL_ACCOUNTING, ALL_CAUSES, COLLECTIVE_PARTS, RankAnalysis
+from stepscope.model.hardware import hardware_of
 from stepscope.model.trace import I32, Trace
 from stepscope.trace import health
 from stepscope.trace.category import HOST_KINDS, Kind, is_of, span_kinds
@@ -28,6 +29,8 @@ SETTLES = {
     "missing_launch": "a trace that records host calls too (ProfilerActivity.CPU beside CUDA)",
     "graph_underrecorded": "a trace with CUDA graphs off, or a newer CUPTI that records graph nodes",
     "unrecorded_or_dependent_work": "nsys profile --cuda-graph-trace=node: it records graph nodes",
+    "truncated": "the whole trace",
+    "mixed_writers": "a file of its own for each rank",
     "no_device_data": "a trace with the accelerator's ProfilerActivity and a warm-up step",
 }
 NO_DEVICE = Issue(
@@ -192,6 +195,11 @@ def _analyse_process(
         issues.append(_unseen(trace, kinds, is_launch_call) if is_unseen else NO_DEVICE)
         results = [analyse_cpu(process, is_device_unseen=is_unseen)]
     chosen = _chosen(activities, used)
+    models = {device: hardware_of(device_name(trace, device)) for device in set(activities.device.tolist())}
+    operators, found = operator_table(
+        trace, activities, threads.rows, process.launch_thread, rank, chosen, models
+    )
+    issues += found
     merged = health.merge(issues)
     collectives = tuple(row for result in results for row in result.collectives)
     return RankAnalysis(
@@ -202,10 +210,11 @@ def _analyse_process(
         steps=used.rows(rank),
         accounting=tuple(row for result in results for row in result.rows),
         devices=tuple(result.analysis for result in results),
-        operators=operator_table(trace, activities, threads.rows, process.launch_thread, rank, chosen),
+        operators=operators,
         kernels=kernel_table(trace, activities, rank, chosen & (kinds[activities.row] == Kind.KERNEL)),
         collectives=collectives,
         accelerator=accelerator,
+        is_cut=any(loss.is_cut for loss in trace.losses),
     )
 
 

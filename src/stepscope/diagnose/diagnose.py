@@ -9,7 +9,7 @@ from stepscope.diagnose import card, data, verdict
 from stepscope.diagnose.finding import findings
 from stepscope.diagnose.note import notes
 from stepscope.diagnose.question import next_command, undecided
-from stepscope.diagnose.row import judged_rows, of_files
+from stepscope.diagnose.row import Row, judged_rows, of_files
 from stepscope.model import report
 from stepscope.model.analysis import RankAnalysis
 from stepscope.model.text import Lang
@@ -25,6 +25,13 @@ class Options:
     lang: Lang = "en"
     job: str | None = None
     native_loader: bool | None = None
+
+
+def _hottest(row: Row | None, operators: Sequence[report.Operator]) -> tuple[report.Operator, ...]:
+    """The hottest of the rank in question; of a file that is cut nobody knows them."""
+    if row is None:
+        return card.hottest(operators)
+    return () if row.observed.rank.is_cut else card.hottest(row.observed.rank.operators)
 
 
 def diagnose(
@@ -50,7 +57,7 @@ def diagnose(
         steps=tuple(step for analysis in analyses for step in analysis.steps),
         accounting=accounting,
         operators=operators,
-        top_operators=card.hottest(in_question.observed.rank.operators if in_question else operators),
+        top_operators=_hottest(in_question, operators),
         kernels=tuple(kernel for analysis in analyses for kernel in analysis.kernels),
         collectives=tuple(c for analysis in analyses for c in analysis.collectives),
         findings=tuple(found),

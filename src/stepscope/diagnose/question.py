@@ -16,7 +16,7 @@ from stepscope.model.feature import Observed
 from stepscope.model.text import Lang, Text
 from stepscope.rules import Catalog
 from stepscope.rules import rule as rules
-from stepscope.rules.capture import ALL_RANKS, DEVICE, MANY_STEPS
+from stepscope.rules.capture import ALL_RANKS, DEVICE, MANY_STEPS, WHOLE
 
 
 def undecided(
@@ -63,7 +63,7 @@ def _unjudged(
 ) -> tuple[int, report.Undecided]:
     """A rule that could not be judged, and its place among them."""
     why = min((absence(observed, feature) for feature in each.missing), key=_PLACES.index)
-    capture = DEVICE if why == "no_device" else each.rule.needs
+    capture = {"cut": WHOLE, "no_device": DEVICE}.get(why, each.rule.needs)
     would_settle = capture.brief.in_(lang)
     if why == "withheld":
         # The same recording would give it that would give the causes.

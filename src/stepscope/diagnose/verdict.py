@@ -51,6 +51,17 @@ def _answer(
             ),
             None,
         )
+    cut = [row for row in rows if row.observed.rank.is_cut]
+    if len(cut) == len(rows):
+        return (
+            "undecided",
+            Text(
+                en=": the trace is cut off, and device work of any step may be missing; record it again",
+                zh="：trace 被截断，任一步的设备活动都可能缺失；请重新录制",
+            ),
+            rows[0],
+        )
+    rows = [row for row in rows if not row.observed.rank.is_cut]
     seen = [row for row in rows if has_device(row.observed)]
     if not seen and not any(row.observed.rank.accelerator == "cpu" for row in rows):
         return (
@@ -85,7 +96,7 @@ def _answer(
         return catalog[worst.rule.id].verdict, _of_finding(worst, inputs), worst.row
     least = min(seen or rows, key=lambda row: _share(row.account, "compute"))
     num_healthy = sum(each.rule.verdict == "healthy" for each in told)
-    if seen and not withheld and num_healthy == len(seen):
+    if seen and not withheld and not cut and num_healthy == len(seen):
         return "healthy", _healthy(least.account, len(seen), inputs), least
     return "undecided", _nothing_found(least.observed, len(seen or rows), inputs), least
 

@@ -52,6 +52,10 @@ class DeviceAnalysis:
     `analyse.idle.late_starts`)."""
 
 
+CUT_CODES = ("truncated", "mixed_writers")
+"""Health codes that, where they withhold, say that a file is cut inside its events."""
+
+
 @dataclass(frozen=True, slots=True)
 class RankAnalysis:
     """Everything computed from one rank's trace."""
@@ -69,3 +73,5 @@ class RankAnalysis:
     collectives: tuple[report.Collective, ...]
     accelerator: str = "cuda"
     """`cuda`, `hip`, `mtia`, … or `cpu` where no device work is expected."""
+    is_cut: bool = False
+    """Events of the file are missing, nobody knows of which steps: no number of the accounting is judged."""

@@ -382,11 +382,20 @@ class Operator(_Part, frozen=True, kw_only=True):
     tensor_core: bool | None = None
     """Whether a kernel of it ran on tensor cores; absent where their names do not tell."""
     flops: int | None = None
-    """Floating-point operations; absent where shapes do not tell."""
+    """Floating-point operations that the recorded shapes of all its calls imply, a multiply-add as two;
+    absent where shapes do not tell."""
+    bytes: int | None = None
+    """The least traffic to memory that they imply: every operand read once, every result written once."""
     achieved_flops_per_second: float | None = None
     """`flops` over `device_ns`."""
+    achieved_bytes_per_second: float | None = None
+    """`bytes` over `device_ns`."""
     peak_share: float | None = None
-    """`achieved_flops_per_second` of the device's peak for that type; absent where that is unknown."""
+    """Of a matrix product, a convolution or attention: the time its arithmetic takes at the device's peak for
+    that type, of `device_ns`; absent where the peak is unknown."""
+    memory_peak_share: float | None = None
+    """The time its traffic takes at the memory's peak rate, of `device_ns`; absent where that is unknown or
+    above 1, the data then came out of a cache."""
     bound: Bound | None = None
     """Which limit of the roofline it is nearer to."""
 

@@ -188,6 +188,9 @@ class Loss:
     detail: str
     first_byte: int | None = None
     bytes: int = 0
+    is_cut: bool = False
+    """The events behind that byte are missing. Profilers write host rows first and device rows last, in no
+    order of time: nobody knows which steps they are of."""
 
 
 @dataclass(frozen=True, slots=True)

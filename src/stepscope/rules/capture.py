@@ -32,6 +32,15 @@ DEVICE = Capture(
     command="stepscope doctor",
 )
 
+WHOLE = Capture(
+    text=Text(
+        en="The same recording, exported to its end into a file of its own.",
+        zh="同样的录制，完整导出到单独的文件。",
+    ),
+    brief=Text(en="the whole trace", zh="完整的 trace"),
+    command="stepscope diagnose NEW_TRACE",
+)
+
 MANY_STEPS = Capture(
     text=Text(
         en="Record at least 30 steps in a row (device activity alone is enough), or pass the step times.",

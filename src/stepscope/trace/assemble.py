@@ -393,9 +393,10 @@ def _losses(state: State, events_at: int, num_mended: int, num_unpaired: int) ->
         byte = events_at + state.mixed_at
         detail = (
             f"another file's text begins at byte {byte}: two ranks wrote one file; "
-            "events before it are kept; put the rank in the file name"
+            "events before it are kept; device work of any step may be among the others: its accounting is "
+            "withheld; put the rank in the file name"
         )
-        found.append(Loss("mixed_writers", 1, detail, byte))
+        found.append(Loss("mixed_writers", 1, detail, byte, is_cut=True))
     what = []
     if state.num_lost:
         what.append(f"{state.num_lost} events could not be read and were left out")

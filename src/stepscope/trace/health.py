@@ -351,13 +351,27 @@ def class_issues(activities: Activities, kinds: I32) -> tuple[float, list[Issue]
     ]
 
 
+def impossible_rate(op: str, share: float, model: str, num_calls: int) -> Issue:
+    """Arithmetic that takes longer at the device's peak than the device took for it."""
+    detail = (
+        f"{op} would reach {100 * share:.4g} % of the peak of {model}: its recorded shapes, its precision, "
+        "the kernels recorded for it or the device's name cannot be right; its rates are left out"
+    )
+    return Issue("impossible_rate", num_calls, "none", detail, ("operators",))
+
+
 def loss_issues(trace: Trace) -> list[Issue]:
-    """What the loader had to give up. More than 5 % of the events degrades."""
+    """What the loader had to give up. More than 5 % of the events degrades; a cut withholds, for it takes the
+    device work of steps whose host rows stand before it."""
     issues = []
     for loss in trace.losses:
         share = loss.count / max(trace.num_events + loss.count, 1)
-        heavy = share > DEGRADED_SHARE or loss.code in ("truncated", "mixed_writers")
-        issues.append(Issue(loss.code, loss.count, "degraded" if heavy else "none", loss.detail))
+        if loss.is_cut:
+            issues.append(Issue(loss.code, loss.count, "withheld", loss.detail, ("accounting", "idle")))
+        elif share > DEGRADED_SHARE:
+            issues.append(Issue(loss.code, loss.count, "degraded", loss.detail, ("accounting", "idle")))
+        else:
+            issues.append(Issue(loss.code, loss.count, "none", loss.detail))
     return issues
 
 

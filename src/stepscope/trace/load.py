@@ -287,8 +287,11 @@ def _cut_losses(text: Text, state: State, fed: _Fed, events_at: int) -> list[Los
     if fed.cut_at is not None and state.mixed_at < 0:
         why = text.damage or "the text breaks off inside the events"
         byte = events_at + fed.cut_at
-        detail = f"{why}, at byte {byte}; the {state.num_kept:,} events before it are kept"
-        return [Loss("truncated", 1, detail, byte, fed.left)]
+        detail = (
+            f"{why}, at byte {byte}; the {state.num_kept:,} events before it are kept; "
+            "device work of any step may be among the others: its accounting is withheld"
+        )
+        return [Loss("truncated", 1, detail, byte, fed.left, is_cut=True)]
     if text.damage is not None:
         return [Loss("truncated", 1, f"{text.damage}, behind the events: all of them are kept")]
     return []

@@ -24,6 +24,10 @@ _DAMAGE: tuple[tuple[str, str], ...] = (
 ISSUE: tuple[tuple[str, str], ...] = (
     *_DAMAGE,
     # trace/load.py and trace/assemble.py: what the file lost
+    (
+        r"device work of any step may be among the others: its accounting is withheld",
+        "其余事件可能含任一步的设备活动：其核算不予给出",
+    ),
     (r"the text breaks off inside the events", "文件在事件中途断开"),
     (r"at byte (\d+)", r"位于第 \1 字节"),
     (r"the ([\d,]+) events before it are kept", r"其前的 \1 个事件已保留"),
@@ -147,6 +151,12 @@ ISSUE: tuple[tuple[str, str], ...] = (
         r"\1 次集合通信按记录快至 \2 GB/s，而链路只有 \3 GB/s：所记录的数据量、通信组或时长有误",
     ),
     (r"and (?:its|their) bandwidth is withheld", "其带宽不予给出"),
+    (
+        r"(.+?) would reach (\S+) % of the peak of (.+?): its recorded shapes, its precision, the kernels "
+        r"recorded for it or the device's name cannot be right",
+        r"\1 将达到 \3 峰值的 \2 %：所记录的形状、精度、kernel 或设备名称有误",
+    ),
+    (r"its rates are left out", "其速率不予给出"),
     # offline.py and diagnose/data.py: what the inputs say together
     (
         r"rank (\d+) is in (\d+) files: (.*) was used, (.*) was not",
@@ -173,6 +183,8 @@ WITHHELD: Mapping[str, str] = {
     "或能记录图节点的较新 CUPTI",
     "nsys profile --cuda-graph-trace=node: it records graph nodes": "nsys profile --cuda-graph-trace=node"
     "（可记录图节点）",
+    "the whole trace": "完整的 trace",
+    "a file of its own for each rank": "每个 rank 单独的文件",
     "a trace with the accelerator's ProfilerActivity and a warm-up step": "打开加速器的 ProfilerActivity "
     "并预热一步的 trace",
 }

@@ -25,6 +25,7 @@ from stepscope.views.phrase import (
     evidence_lines,
     gain_of,
     issue_lines,
+    limit_of,
     operators_head,
     ruled_out,
     since,
@@ -39,6 +40,7 @@ from stepscope.views.shape import (
     full_rows,
     harmless,
     is_change,
+    is_told,
     parts,
     per_step,
     readable,
@@ -136,6 +138,8 @@ def _row(row: report.Accounting, report_: report.Report, lang: Lang) -> list[str
         "" if row.status == "ok" else word(row.status, lang),
     ]
     time = word("per_step" if has_steps else "time", lang)
+    if not is_told(row, report_):
+        return [joined(told, lang)]
     head = f"| {joined(told, lang)} | {word('share', lang)} | {time} |"
     body = [
         f"| {part_of(row, name).in_(lang)} | {percent(spent / row.total_ns)} | "
@@ -203,12 +207,17 @@ def _remedies(finding: report.Finding, lang: Lang) -> list[str]:
 
 
 def _operators(report_: report.Report, lang: Lang) -> list[str]:
-    keys = ("operator", "class", "count", "device_time", "share")
-    lines = ["| " + " | ".join(word(key, lang) for key in keys) + " |", "|---|---|--:|--:|--:|"]
-    for operator in report_.top_operators:
+    limits = [limit_of(operator, lang) for operator in report_.top_operators]
+    keys = ["operator", "class", "count", "device_time", "share", *(["limit"] if any(limits) else [])]
+    lines = [
+        "| " + " | ".join(word(key, lang) for key in keys) + " |",
+        "|---|---|" + "--:|" * (len(keys) - 2),
+    ]
+    for operator, limit in zip(report_.top_operators, limits, strict=True):
         share = "" if operator.share is None else percent(operator.share)
         lines.append(
             f"| {code(readable(operator.name, _NAME_WIDTH))} | {escaped(operator.class_ or '')} | "
             f"{operator.count:,} | {duration(operator.device_ns)} | {share} |"
+            + (f" {limit} |" if any(limits) else "")
         )
     return [f"### {escaped(operators_head(report_, lang))}", "", *lines]

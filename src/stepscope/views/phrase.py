@@ -9,7 +9,15 @@ from stepscope.model import report
 from stepscope.model.text import Lang, duration, number, percent
 from stepscope.views.detail import issue_detail, settling
 from stepscope.views.label import ORIGIN, UNIT, brackets, colon, counted, health_code, joined, word
-from stepscope.views.shape import CardParts, asked_row, device_name, largest_idle, per_step, shown_rows
+from stepscope.views.shape import (
+    CardParts,
+    asked_row,
+    device_name,
+    is_told,
+    largest_idle,
+    per_step,
+    shown_rows,
+)
 
 _MOST_SLOW = 4
 
@@ -62,6 +70,9 @@ def compact_head(lang: Lang) -> list[str]:
 
 def compact(row: report.Accounting, report_: report.Report, lang: Lang) -> list[str]:
     """One row in the columns of `compact_head`."""
+    if not is_told(row, report_):
+        cut = brackets(word(row.status, lang), lang).strip()
+        return [owner_of(row, report_, lang), cut, *[""] * (len(compact_head(lang)) - 2)]
     whole = row.total_ns or 1
     times = (row.compute_ns, row.communication_exposed_ns, row.copy_exposed_ns, row.idle_ns)
     largest = largest_idle(row)
@@ -147,6 +158,12 @@ def evidence_lines(
 def amount(value: float, unit: str, lang: Lang) -> str:
     """A feature's value with its unit in the reader's language."""
     return number(value, UNIT[unit].in_(lang) if unit in UNIT else unit)
+
+
+def limit_of(operator: report.Operator, lang: Lang) -> str:
+    """How much of the limit it is nearer to an op reaches, and which that is; empty where not known."""
+    share = {"compute": operator.peak_share, "memory": operator.memory_peak_share}.get(operator.bound or "")
+    return "" if share is None else f"{percent(share)} {word(f'bound_{operator.bound}', lang)}"
 
 
 def operators_head(report_: report.Report, lang: Lang) -> str:

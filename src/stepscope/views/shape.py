@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stepscope.model import report
+from stepscope.model.analysis import CUT_CODES
 
 MOST_FULL, MOST_ROWS, MOST_EVIDENCE = 2, 32, 8
 """Rows in full, rows of one line, and findings of one card with their evidence: the JSON report has all."""
@@ -114,6 +115,14 @@ def asked_row(report_: report.Report) -> report.Accounting | None:
         return report_.accounting[place]
     rows = shown_rows(report_.accounting)
     return rows[0] if len(rows) == 1 else None
+
+
+def is_told(row: report.Accounting, report_: report.Report) -> bool:
+    """Whether a row's parts mean anything: not where the file is cut, and work of any step may be missing."""
+    return not any(
+        issue.code in CUT_CODES and issue.effect == "withheld" and issue.rank == row.rank
+        for issue in report_.health.issues
+    )
 
 
 def largest_idle(row: report.Accounting) -> tuple[str, int] | None:

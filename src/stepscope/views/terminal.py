@@ -38,6 +38,7 @@ from stepscope.views.phrase import (
     evidence_lines,
     gain_of,
     issue_lines,
+    limit_of,
     needing,
     operators_head,
     ruled_out,
@@ -53,6 +54,7 @@ from stepscope.views.shape import (
     diff,
     full_rows,
     is_change,
+    is_told,
     parts,
     per_step,
     readable,
@@ -167,10 +169,16 @@ def _row(page: Page, row: report.Accounting, report_: report.Report) -> None:
         counted(row.num_steps, lang, "step", "steps", "步")
         if row.scope == "steps"
         else word("whole_trace", lang),
-        (f"每步 {each}" if lang == "zh" else f"{each} a step") if row.scope == "steps" else each,
+        ""
+        if not is_told(row, report_)
+        else (f"每步 {each}" if lang == "zh" else f"{each} a step")
+        if row.scope == "steps"
+        else each,
         "" if row.status == "ok" else word(row.status, lang),
     ]
     page.line(joined(told, lang), "bold")
+    if not is_told(row, report_):
+        return
     width = min(page.width - 4, 100)
     strip = Styled(no_wrap=True)
     for name, cells in bar(row, width):
@@ -285,7 +293,10 @@ def _operators(page: Page, report_: report.Report) -> None:
         "count": [f"{operator.count:,}" for operator in operators],
         "device_time": [duration(operator.device_ns) for operator in operators],
         "share": ["" if operator.share is None else percent(operator.share) for operator in operators],
+        "limit": [limit_of(operator, lang) for operator in operators],
     }
+    if not any(columns["limit"]):
+        del columns["limit"]
     if page.width < _NARROW:
         del columns["class"]
     taken = sum(2 + max(map(cell_len, (word(key, lang), *cells))) for key, cells in columns.items())

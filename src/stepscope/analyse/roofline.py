@@ -1,0 +1,146 @@
+"""How far ops are from what the device can do: work from recorded shapes against its peaks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from stepscope.analyse.work import FORMULAS, Work, call_of, work_of
+from stepscope.model import report
+from stepscope.model.hardware import Hardware
+from stepscope.model.trace import Trace
+
+NS = 1e9
+MOST = 2**63 - 1
+"""The most that a report's number holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Roofline:
+    """An op's work and its place under the device's limits; `None` where shapes or limits do not tell.
+
+    `peak_share` and `memory_peak_share`: the time that the arithmetic alone, or the traffic alone, takes at
+    the device's peak, of the device time it took. A share of the arithmetic above 1 cannot be: `excess` is
+    that share, and no other rate is given. Traffic may come out of a cache, above the memory's rate: then its
+    share is absent.
+    """
+
+    flops: int | None = None
+    num_bytes: int | None = None
+    achieved_flops_per_second: float | None = None
+    achieved_bytes_per_second: float | None = None
+    peak_share: float | None = None
+    memory_peak_share: float | None = None
+    bound: report.Bound | None = None
+    excess: float | None = None
+
+
+NOT_KNOWN = Roofline()
+
+
+class Works:
+    """The work of each call, worked out once for every op with the same arguments."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        self._known: dict[tuple[int, int, int, int], Work | None] = {}
+        ops = trace.ops
+        self._at = np.full(len(trace.spans.ts_ns), -1, dtype=np.int64)
+        self._at[ops.row] = np.arange(len(ops.row))
+        self._has_formula = np.array([name in FORMULAS for name in trace.names] or [False])
+
+    def of(self, rows: npt.NDArray[np.integer]) -> list[Work] | None:
+        """The work of calls by their core rows; `None` where that of any is not known."""
+        name_id, at = self._trace.spans.name_id[rows], self._at[rows]
+        if not len(rows) or not self._has_formula[name_id].all() or (at < 0).any():
+            return None
+        ops = self._trace.ops
+        columns = np.stack([name_id, ops.dims_id[at], ops.types_id[at], ops.concrete_id[at]], axis=1)
+        found, count = np.unique(columns, axis=0, return_counts=True)
+        works: list[Work] = []
+        for key, times in zip(found.tolist(), count.tolist(), strict=True):
+            work = self._work((key[0], key[1], key[2], key[3]))
+            if work is None:
+                return None
+            works += [work] * times
+        return works
+
+    def _work(self, key: tuple[int, int, int, int]) -> Work | None:
+        if key not in self._known:
+            name, *texts = key
+            call = call_of(*(self._trace.texts[text] if text >= 0 else "" for text in texts))
+            self._known[key] = work_of(self._trace.names[name], call)
+        return self._known[key]
+
+
+def roofline(
+    works: list[Work] | None, device_ns: int, hardware: Hardware | None, tensor_core: bool | None
+) -> Roofline:
+    """Where an op with this work, done in so much device time, stands.
+
+    `tensor_core`: whether its kernels ran on tensor cores, `None` where their names do not tell.
+    """
+    if works is None or device_ns <= 0:
+        return NOT_KNOWN
+    seconds = device_ns / NS
+    flops, num_bytes = sum(work.flops for work in works), sum(work.bytes for work in works)
+    if max(flops, num_bytes) > MOST:  # shapes that no memory holds
+        return NOT_KNOWN
+    arithmetic = _sum(_arithmetic_seconds(work, hardware, tensor_core) for work in works)
+    bandwidth = hardware.memory_bytes_per_second if hardware is not None else None
+    traffic = num_bytes / bandwidth if bandwidth else None
+    is_matrix = all(work.is_matrix for work in works)
+    share = arithmetic / seconds if arithmetic is not None and is_matrix else None
+    if share is not None and share > 1:
+        return Roofline(flops=flops, num_bytes=num_bytes, excess=share)
+    bound: report.Bound | None = None
+    if arithmetic is not None and traffic is not None:
+        bound = "compute" if arithmetic >= traffic else "memory"
+    memory_share = traffic / seconds if traffic is not None else None
+    return Roofline(
+        flops=flops,
+        num_bytes=num_bytes,
+        achieved_flops_per_second=flops / seconds,
+        achieved_bytes_per_second=num_bytes / seconds,
+        peak_share=share,
+        memory_peak_share=memory_share if memory_share is not None and memory_share <= 1 else None,
+        bound=bound,
+    )
+
+
+def _arithmetic_seconds(work: Work, hardware: Hardware | None, tensor_core: bool | None) -> float | None:
+    if work.flops == 0:
+        return 0.0
+    peak = _peak(work, hardware, tensor_core)
+    return work.flops / peak if peak else None
+
+
+def _peak(work: Work, hardware: Hardware | None, tensor_core: bool | None) -> float | None:
+    """FLOP/s that bound this work.
+
+    Arithmetic on single elements runs on the vector units, in single precision whatever the operands are. A
+    matrix product in fp32 or fp64 has two peaks, and the kernel's name tells which.
+    """
+    if hardware is None:
+        return None
+    peaks = hardware.peak_flops
+    if not work.is_matrix:
+        return peaks.get("fp64" if work.precision == "fp64" else "fp32")
+    faster = {"fp32": "tf32", "fp64": "fp64_tensor"}.get(work.precision)
+    if faster is None or faster not in peaks:
+        return peaks.get(work.precision)
+    if tensor_core is None:
+        return None
+    return peaks.get(faster if tensor_core else work.precision)
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    total = 0.0
+    for value in values:
+        if value is None:
+            return None
+        total += value
+    return total
