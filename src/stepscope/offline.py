@@ -15,7 +15,7 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, SupportsIndex, TypeGuard
 
 import msgspec
 
@@ -23,7 +23,7 @@ from stepscope.model import redact
 from stepscope.model.analysis import RankAnalysis
 from stepscope.model.error import InputError, StepscopeError, UnusableError, UsageError
 from stepscope.model.report import HealthIssue, Input, Report
-from stepscope.model.text import Lang
+from stepscope.model.text import LANGS, Lang
 from stepscope.model.trace import Trace
 
 OnProgress = Callable[[str, int, int], None]
@@ -95,7 +95,21 @@ def diagnose(
     from stepscope.rules import load_catalog
     from stepscope.trace.load import discover
 
-    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    _check_options(
+        steps=steps,
+        rank=rank,
+        job=job,
+        lang=lang,
+        rules_config=rules_config,
+        redact_key=redact_key,
+        jobs=jobs,
+        on_progress=on_progress,
+        shown_as=shown_as,
+    )
+    try:
+        given = [os.fsdecode(each) for each in ([paths] if isinstance(paths, (str, os.PathLike)) else paths)]
+    except TypeError as error:
+        raise UsageError(f"paths: {error}; give a path or several") from error
     if not given:
         raise UsageError("no input; give at least one trace, directory or pattern")
     catalog = load_catalog()
@@ -103,7 +117,7 @@ def diagnose(
         catalog = catalog.with_thresholds(
             rules_config if isinstance(rules_config, Mapping) else read_thresholds(rules_config)
         )
-    reads = _read_all([os.fspath(path) for path in given], steps, jobs, on_progress, discover)
+    reads = _read_all(given, steps, jobs, on_progress, discover)
     if not any(read.input.error is None for read in reads):
         raise _nothing_read(reads)
     if steps is not None:
@@ -124,6 +138,43 @@ def diagnose(
         known = known | read.known
     key = redact_key.encode() if redact_key else redact.key_of_inputs(i.sha256 or i.name for i in inputs)
     return redact.redact_report(report, key=key, known=known, keep_identities=keep_identities)
+
+
+def _check_options(**given: Any) -> None:
+    """Refuse options that make no sense in one line each: the first one, with what to give in its place."""
+    steps, rank, jobs, rules = given["steps"], given["rank"], given["jobs"], given["rules_config"]
+    is_pair = isinstance(steps, (tuple, list)) and len(steps) == 2 and all(map(_is_count, steps))
+    sound: dict[str, tuple[bool, str]] = {
+        "steps": (
+            steps is None or (is_pair and steps[0] <= steps[1]),
+            "(first, last), the smaller first, as in (5, 9)",
+        ),
+        "rank": (rank is None or (_is_count(rank) and rank >= 0), "0 or more, or None for all"),
+        "job": (isinstance(given["job"], str | None), "a name"),
+        "lang": (given["lang"] in LANGS, " or ".join(map(repr, LANGS))),
+        "rules_config": (
+            rules is None or isinstance(rules, (str, os.PathLike, Mapping)),
+            "a TOML file, or {rule: {feature: number}}",
+        ),
+        "redact_key": (isinstance(given["redact_key"], str | None), "a text"),
+        "jobs": (_is_count(jobs) and jobs >= 1, "1 or more"),
+        "on_progress": (given["on_progress"] is None or callable(given["on_progress"]), "a function"),
+        "shown_as": (isinstance(given["shown_as"], Mapping | None), "{path: name}"),
+    }
+    for name, (is_sound, wanted) in sound.items():
+        if not is_sound:
+            value = given[name]
+            # A key is a secret, and what is no plain value may take pages.
+            is_told = name != "redact_key" and (
+                value is None or isinstance(value, (str, int, float, tuple, list))
+            )
+            told = " ".join(repr(value).split())[:80] if is_told else f"a {type(value).__name__}"
+            raise UsageError(f"{name} is {told}; give {wanted}")
+
+
+def _is_count(value: object) -> TypeGuard[int]:
+    """An integer, NumPy's among them; true and false count nothing."""
+    return isinstance(value, SupportsIndex) and not isinstance(value, bool)
 
 
 def read_thresholds(path: str | os.PathLike[str]) -> Mapping[str, Any]:

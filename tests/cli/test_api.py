@@ -70,6 +70,53 @@ def test_no_input_is_an_error() -> None:
         stepscope.diagnose([])
 
 
+NONSENSE = (
+    ("lang", "fr", "lang is 'fr'; give 'en' or 'zh'"),
+    ("lang", None, "lang is None; give 'en' or 'zh'"),
+    ("jobs", 0, "jobs is 0; give 1 or more"),
+    ("jobs", 2.5, "jobs is 2.5; give 1 or more"),
+    ("jobs", None, "jobs is None; give 1 or more"),
+    ("rank", -1, "rank is -1; give 0 or more, or None for all"),
+    ("steps", 5, "steps is 5; give (first, last), the smaller first, as in (5, 9)"),
+    ("steps", (9, 5), "steps is (9, 5); give (first, last), the smaller first, as in (5, 9)"),
+    ("steps", ("a", "b"), "steps is ('a', 'b'); give (first, last), the smaller first, as in (5, 9)"),
+    ("job", 5, "job is 5; give a name"),
+    ("rules_config", 5, "rules_config is 5; give a TOML file, or {rule: {feature: number}}"),
+    ("redact_key", b"site", "redact_key is a bytes; give a text"),
+    ("on_progress", "x", "on_progress is 'x'; give a function"),
+    ("shown_as", [("a", "b")], "shown_as is [('a', 'b')]; give {path: name}"),
+)
+
+
+@pytest.mark.parametrize(("option", "value", "said"), NONSENSE)
+def test_an_option_that_makes_no_sense_is_refused_in_one_line(
+    sample: Path, option: str, value: object, said: str
+) -> None:
+    with pytest.raises(UsageError) as refused:
+        stepscope.diagnose([sample], **{option: value})  # type: ignore[arg-type]
+    assert (str(refused.value), refused.value.exit_code) == (said, 2)
+
+
+def test_every_option_that_can_make_no_sense_is_among_them() -> None:
+    import inspect
+
+    options = {
+        p.name for p in inspect.signature(stepscope.diagnose).parameters.values() if p.kind is p.KEYWORD_ONLY
+    }
+    assert {option for option, _, _ in NONSENSE} == options - {"keep_identities"}
+
+
+@pytest.mark.parametrize("paths", [None, 5, [None]])
+def test_what_is_no_path_is_refused(paths: object) -> None:
+    with pytest.raises(UsageError, match="give a path or several"):
+        stepscope.diagnose(paths)  # type: ignore[arg-type]
+
+
+def test_a_number_of_numpy_is_a_number(sample: Path) -> None:
+    one, two = np.int64(11), np.int64(12)
+    assert stepscope.diagnose(sample, steps=(one, two), jobs=np.int64(1)).window is not None  # type: ignore[arg-type]
+
+
 def test_a_name_can_be_shown_in_the_place_of_a_path(sample: Path) -> None:
     report = stepscope.diagnose([sample], shown_as={str(sample): "a run"})
     assert [i.name for i in report.inputs] == ["a run"]

@@ -88,6 +88,66 @@ def test_every_form_and_language_answers_and_ends_with_a_command(
     assert "stepscope" in tail
 
 
+WORDS: dict[str, tuple[str, ...]] = {
+    "diagnose": ("SAMPLE",),
+    "demo": (),
+    "doctor": (),
+    "rules": (),
+    "explain": ("input-starvation",),
+}
+FORMS = {"diagnose": ("text", "json", "markdown"), "demo": ("text",), "doctor": ("text", "json")}
+"""Where a verb has forms to choose from."""
+
+
+def test_every_verb_has_words_to_be_tried_with() -> None:
+    assert tuple(WORDS) == VERBS
+    for verb in VERBS:
+        command = cli.get_command(None, verb)  # type: ignore[arg-type]
+        assert command is not None
+        assert (verb in FORMS) == ("form" in {parameter.name for parameter in command.params})
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.parametrize(
+    ("verb", "form"), [(verb, form) for verb in VERBS for form in FORMS.get(verb, ("",))]
+)
+def test_every_answer_ends_with_a_command_that_can_be_run(
+    stepscope: Run, sample: Path, verb: str, form: str, lang: str
+) -> None:
+    words = [str(sample) if word == "SAMPLE" else word for word in WORDS[verb]]
+    done = stepscope(verb, *words, *(["--format", form] if form else []), "--lang", lang)
+    assert done.code == 0, done.err
+    lines = done.out.splitlines()
+    label = {"en": "Next: ", "zh": "下一步："}[lang]
+    if form == "json":
+        command = json.loads(done.out)["next"]
+    elif form == "markdown":
+        assert lines[-5].rstrip() == label.rstrip()
+        command = lines[-2]
+    else:
+        assert lines[-1].startswith(label)
+        command = lines[-1].removeprefix(label)
+    assert command.startswith("stepscope ")
+    run, _, meaning = command.partition("  # ")
+    if "TRACE" in run:  # what stands for a file of the reader's is explained beside it
+        assert meaning
+    else:
+        assert stepscope(*run.split()[1:]).code == 0
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.parametrize("verb", ["doctor", "rules", "explain"])
+def test_no_line_ends_in_blanks(stepscope: Run, verb: str, lang: str) -> None:
+    for columns in ("60", "100"):
+        out = stepscope(verb, *WORDS[verb], "--lang", lang, env={"COLUMNS": columns}).out
+        assert [line for line in out.splitlines() if line != line.rstrip()] == []
+
+
+def test_the_first_rule_listed_is_the_next_to_read(stepscope: Run) -> None:
+    lines = stepscope("rules").out.splitlines()
+    assert lines[-1] == f"Next: stepscope explain {lines[0]}"
+
+
 @pytest.mark.parametrize(("level", "code"), [("info", 1), ("warning", 1), ("critical", 1)])
 def test_fail_on_is_1_when_a_finding_is_as_severe(
     stepscope: Run, sample: Path, level: str, code: int
@@ -140,7 +200,7 @@ def test_doctor_speaks_chinese_in_text_and_keeps_its_json(stepscope: Run) -> Non
     assert chinese.code == 0, chinese.err
     assert "正常" in chinese.out
     assert "下一步：stepscope diagnose" in chinese.out
-    for english in ("native loader", "free in", "missing", "next:"):
+    for english in ("native loader", "free in", "missing", "Next:", "9400, "):
         assert english not in chinese.out
     names = [
         [check["name"] for check in json.loads(stepscope("doctor", "--format", "json", *lang).out)["checks"]]

@@ -46,8 +46,32 @@ def cause_of(kind: Kind, name: str) -> str | None:
                 "get_batch_norm",
                 "get_data_parallel_rank",
                 "get_batch_size",
+                "get_batch_logps",
+                "batch_load_balancing_loss",
+                "evaluate_actions",
+                "policy_eval",
+                "validate_args",
+                "train_and_eval",
+                "checkpoint_block",
+                "ModelCheckpoint",
+                "[pl][profile]run_training_batch",
             )
         ),
+        *(
+            (MARK, name, "eval")
+            for name in (
+                "eval_step_3",
+                "validation_loop",
+                "run_validation",
+                "Trainer: eval",
+                "[pl][profile][Strategy]SingleDeviceStrategy.validation_step",
+            )
+        ),
+        *(
+            (MARK, name, "input")
+            for name in ("load batch from disk", "## get_batch ##", "next_batch #3", "wait for data_loader")
+        ),
+        (MARK, "save_checkpoint_async", "checkpoint"),
         *(
             (MARK, name, "input")
             for name in (

@@ -217,6 +217,7 @@ SHAPE: dict[str, Any] = {
             "title!": "…",
             "onset_ns": 0,
             "onset_step": 0,
+            "onset_holds": True,
             "subject!": {"job": "…", "ranks!": [0], "devices!": ["…"], "steps": [0, 0], "row": 0},
             "cost": {"time_ns!": 0, "share!": 0.0, "of!": "…", "overlaps_with": ["…"], "num_steps": 0},
             "culprits": [
@@ -257,6 +258,7 @@ SHAPE: dict[str, Any] = {
             "findings!": ["…"],
             "onset_ns": 0,
             "onset_step": 0,
+            "onset_holds": True,
             "checks!": ["…"],
             "top_operators!": [OPERATOR],
             "ruled_out!": [RULED_OUT],
@@ -264,6 +266,7 @@ SHAPE: dict[str, Any] = {
             "notes": ["…"],
         }
     ],
+    "ruled_out!": [{"rule!": "…", "because!": "…"}],
     "undecided!": [{"rule!": "…", "why": "…", "missing!": ["…"], "would_settle": "…", "command": "…"}],
     "next": "…",
 }

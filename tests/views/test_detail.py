@@ -239,9 +239,34 @@ def test_details_say_in_chinese_what_they_say_in_english() -> None:
         (
             "12 device rows of category mtia_ccp_events, mtia are not understood: device work cannot be "
             "seen, the accounting is the host's alone",
-            "12 个类别为 mtia_ccp_events, mtia 的设备事件无法解读：设备任务不可见，核算只含主机",
+            "12 个类别为 mtia_ccp_events、mtia 的设备事件无法解读：设备任务不可见，核算只含主机",
         ),
-        ("steps 2, 3 are cut and are not counted", "第 2, 3 步被截断，未计入"),
+        ("steps 2, 3 are cut and are not counted", "第 2、3 步被截断，未计入"),
+        ("step 10 is cut and is not counted", "第 10 步被截断，未计入"),
+        (
+            "steps 2, 3, 4, 5, 6, 7, … have launches but no device data and are not counted",
+            "第 2、3、4、5、6、7、… 步只有下发而没有设备活动，未计入",
+        ),
+        (
+            "968 device activities have no recorded launch (25 % of kernels), all of them were launched "
+            "before the trace began",
+            "968 个设备活动没有下发记录（占 kernel 的 25 %），全部在 trace 开始之前下发",
+        ),
+        (
+            "1 device activity has no recorded launch (a copy), it was launched before the trace began; "
+            "it is 3 % of device time, so causes of idle time are degraded",
+            "1 个设备活动没有下发记录（是拷贝），在 trace 开始之前下发；"
+            "它占设备时间的 3 %，因此空闲原因有缺损",
+        ),
+        (
+            "1 device duration cannot be true and was cut at the next activity of its stream; "
+            "it stays unexplained, at most 5 µs together",
+            "1 个设备活动的时长不可信，已在同一流的下一个活动处截断；它仍无法解释，合计至多 5 µs",
+        ),
+        (
+            "rank 3 is in 3 files: a.json was used, b.json, c.json was not; give the files of one run",
+            "rank 3 出现在 3 个文件中：使用了 a.json，未使用 b.json、c.json；请只给同一次运行的文件",
+        ),
     ):
         assert issue_detail(issue(english), "zh") == chinese
 

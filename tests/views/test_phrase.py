@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 import pytest
 
+from stepscope.diagnose.onset import onset
 from stepscope.model import report
 from stepscope.model.analysis import RankAnalysis
+from stepscope.model.feature import Observed
 from stepscope.model.text import LANGS
+from stepscope.rules.rule import Rule
 from stepscope.views import markdown
+from stepscope.views.explain import render_explain, render_rules
 from stepscope.views.label import UNIT
 from stepscope.views.phrase import (
     amount,
@@ -16,13 +22,14 @@ from stepscope.views.phrase import (
     gain_of,
     needing,
     operators_head,
+    patch_lines,
     ruled_out,
     since,
     slow_steps,
 )
-from stepscope.views.shape import tells
+from stepscope.views.shape import diff, tells
 from tests.diagnose.build import CATALOG, MS, input_starved, rank, row, told
-from tests.views.show import shown
+from tests.views.show import printed, shown
 
 COST = report.Cost(time_ns=60 * MS, share=0.3, of="idle.input", num_steps=6)
 
@@ -40,8 +47,8 @@ def test_a_gain_says_of_what_and_under_which_condition() -> None:
     assert gain_of(remedy, COST, "zh") == "若见效，可省去每步的 25.0 %，至多 30.0 %"
     assert gain_of(report.Remedy(text="x"), COST, "en") == ""
     one = report.Remedy(text="x", gain_share=(0.43, 0.43))
-    assert gain_of(one, COST, "zh") == "若见效，可省去每步的至多 43.0 %"
-    assert gain_of(one, None, "zh") == "若见效，可省去全程的至多 43.0 %"
+    assert gain_of(one, COST, "zh") == "若见效，至多可省去每步的 43.0 %"
+    assert gain_of(one, None, "zh") == "若见效，至多可省去全程的 43.0 %"
 
 
 def test_every_unit_that_is_a_word_is_told_in_chinese() -> None:
@@ -75,8 +82,71 @@ def test_the_onset_is_told_only_where_it_is_not_the_first_step() -> None:
     answer = input_starved()
     card = answer.cards[0]
     assert since(card, answer, "en") == "since step 6"
+    assert since(card, answer, "zh") == "始于第 6 步"
+    once = msgspec.structs.replace(card, onset_holds=False)
+    assert since(once, answer, "en") == "first in step 6"
+    assert since(once, answer, "zh") == "首见于第 6 步"
     assert since(msgspec.structs.replace(card, onset_step=5), answer, "en") == ""
     assert since(msgspec.structs.replace(card, onset_step=None), answer, "en") == ""
+
+
+@pytest.mark.parametrize(
+    ("reached", "last", "holds"),
+    [
+        ((6, 7, 8), 8, True),
+        ((6, 7, 8, 9, 11), 11, True),  # 4 of 5 later steps
+        ((6, 7, 8, 9), 11, False),  # 3 of 5
+        ((6, 11), 11, False),
+        ((8,), 8, False),  # nothing later has it
+    ],
+)
+def test_a_cause_began_in_a_step_where_most_later_steps_have_it_too(
+    reached: tuple[int, ...], last: int, holds: bool
+) -> None:
+    by_step = {
+        n: {"total_ns": 25 * MS, "idle.input_ns": (10 if n in reached else 1) * MS}
+        for n in range(5, last + 1)
+    }
+    analysis = rank(row(input=33 * MS), by_step=by_step, steps=range(5, last + 1))
+    found = onset(CATALOG["input-starvation"], Observed(analysis, analysis.devices[0]))
+    assert found is not None
+    assert (found.step, found.last_step, found.holds) == (reached[0], reached[-1], holds)
+
+
+@pytest.mark.parametrize(("slow", "holds"), [((6, 8), False), ((7, 8), True)])
+def test_steps_that_are_slow_now_and_then_did_not_begin_to_be(slow: tuple[int, ...], holds: bool) -> None:
+    variation = report.Variation(median_ns=20 * MS, slow_steps=slow, period_steps=2)
+    analysis = rank(row(variation=variation))
+    found = onset(CATALOG["periodic-stall"], Observed(analysis, analysis.devices[0]))
+    assert found is not None
+    assert (found.step, found.holds) == (slow[0], holds)
+
+
+@pytest.mark.parametrize("rule", list(CATALOG), ids=lambda rule: rule.id)
+def test_every_comment_of_a_patch_is_told_in_chinese(rule: Rule) -> None:
+    host = rule.on_host.remedies if rule.on_host else ()
+    for patch in (remedy.patch for remedy in (*rule.remedies, *host) if remedy.patch):
+        assert patch_lines(patch, "en") == diff(patch)
+        for (mark, line), (same, chinese) in zip(diff(patch), patch_lines(patch, "zh"), strict=True):
+            code, hash_, comment = line.partition("# ")
+            assert mark == same
+            assert chinese.startswith(code + hash_)
+            assert not comment or re.search("[\u4e00-\u9fff]", chinese)
+
+
+def test_chinese_lists_have_the_chinese_comma() -> None:
+    answer = told(rank(row(input=20 * MS)), lang="zh")
+    for text in (
+        markdown.render(answer, "zh"),
+        shown(answer, "zh", width=1000),
+        *(
+            printed(lambda console, rule=rule: render_explain(rule, console, "zh"), 10_000)
+            for rule in CATALOG
+        ),
+        printed(lambda console: render_rules(CATALOG, console, "zh"), 10_000),
+    ):
+        for line in text.splitlines():
+            assert not re.search(r"[\u4e00-\u9fff].*[\w%`], [\w`]", line) or re.match(r"\s*[-+]", line), line
 
 
 def test_what_is_ruled_out_is_told_once_and_only_where_all_cards_agree() -> None:

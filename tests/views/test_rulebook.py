@@ -9,6 +9,7 @@ import pytest
 from stepscope.model.text import LANGS, Lang, Text
 from stepscope.rules import load_catalog
 from stepscope.rules.rule import Rule
+from stepscope.views.detail import patch_line
 from stepscope.views.explain import render_explain
 from stepscope.views.rulebook import rulebook
 from tests.views.show import printed
@@ -53,6 +54,6 @@ def test_all_that_a_rule_may_say_is_explained_and_in_the_book(lang: Lang) -> Non
             if remedy.patch
             for line in remedy.patch.after.splitlines()
         ):
-            assert f"+ {line}" in told
+            assert f"+ {patch_line(line, lang)}" in told
             assert f"+{line}" in page
     assert any(rule.on_host for rule in load_catalog(others=()))

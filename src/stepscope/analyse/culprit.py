@@ -24,6 +24,8 @@ WRAPPER_SHARE = 0.97
 """A frame whose time is a callee's up to this share only passes the call on."""
 ROOT_SHARE = 0.95
 """A frame that also covers this share of the whole window says nothing about the gap."""
+MOST_NESTED = 500
+"""Names that are weighed against each other; of more the innermost: the outer ones only pass the call on."""
 # Frames of the framework and the interpreter: a user looks for lines of their own.
 _LIBRARY = re.compile(
     r"^(torch|torchvision|multiprocessing|threading|queue|concurrent|asyncio|contextlib|nn\.Module)[/.: (]"
@@ -148,6 +150,9 @@ def _names(
         if outside_share >= ROOT_SHARE and span - total > 0.02 * span:
             continue
         entries.append((name, time, int(at[mine[int(np.argmax(covered[mine]))]]), inside))
+
+    if len(entries) > MOST_NESTED:
+        entries = sorted(entries, key=lambda entry: entry[2])[-MOST_NESTED:]
 
     def lies_in(inner: int, outer: int) -> bool:
         return bool(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.analyse import collective, host
+from stepscope.analyse import collective, copies, host
 from stepscope.analyse.account import Parts, WindowSums, idle_struct, parts_of, window_sums, without_causes
 from stepscope.analyse.culprit import activity_culprits, culprits
 from stepscope.analyse.idle import IdlePieces, idle_pieces, largest_gaps_ns, late_starts
@@ -27,6 +28,7 @@ from stepscope.trace.link import COMMUNICATION, COPY, Activities
 from stepscope.trace.step import owner_of
 from stepscope.trace.thread import Threads
 
+_MEMORY = re.compile("pageable|pinned", re.IGNORECASE)
 UNEXPLAINED_OF_IDLE, UNEXPLAINED_OF_ALL = 0.5, 0.15
 """Shares of idle time and of all time from which on unexplained idle time is an issue of the trace."""
 
@@ -51,6 +53,8 @@ class Process:
     rank: int | None
     world_size: int | None
     idle_effect: report.Effect
+    is_clock_known: bool
+    """Host and device times can be compared: without that nobody knows what was issued when."""
     prepared: I64
     numbers: Mapping[str, float]
 
@@ -129,7 +133,8 @@ def analyse_device(p: Process, device: int) -> DeviceResult:
         else {report.IDLE_CAUSES[c]: ns for c, ns in largest_gaps_ns(idle, inside).items()},
         by_step=_by_step(p, scopes[0], without_causes(all_sums[0]) if status == "withheld" else all_sums[0]),
         numbers=_numbers(p, activities, all_sums[0].summed(scopes[0].chosen), idle, inside, rows[0])
-        | collective.plausibility(found, overlap_ns(*found.span, parts.communication_exposed), link),
+        | collective.plausibility(found, overlap_ns(*found.span, parts.communication_exposed), link)
+        | copies.ways(p.trace, activities, intersect(parts.copy_exposed, inside), p.is_blocking_copy[mine]),
     )
     issues = [*_unexplained(rows[0], analysis.numbers)]
     if found.impossible and link:
@@ -284,7 +289,7 @@ def _numbers(
     """Further numbers for rules (see `DeviceAnalysis.numbers`); what cannot be said is absent."""
     numbers = {**p.numbers, **_step_numbers(p, row)}
     numbers["unlaunched_device_share"] = health.unlaunched_share(activities, inside)
-    if named["idle_ns"]:
+    if named["idle_ns"] and p.is_clock_known:
         _, at, length = idle.within(inside.start, inside.end)
         late = int(length[idle.is_host_late[at]].sum()) / named["idle_ns"]
         numbers["queued_or_unlaunched_idle_share"] = 1.0 - late
@@ -297,7 +302,9 @@ def _numbers(
         numbers["kernel_median_ns"] = float(np.median(duration[is_compute]))
     is_copy = activities.part == COPY
     copy_ns = int(duration[is_copy].sum())
-    if copy_ns:
+    names = np.unique(p.trace.spans.name_id[activities.row[is_copy]]).tolist()
+    # ROCm's names do not say what memory a copy is from.
+    if copy_ns and any(_MEMORY.search(p.trace.names[name]) for name in names):
         numbers["pageable_copy_share"] = float(duration[is_copy & activities.is_pageable].sum() / copy_ns)
     return numbers
 

@@ -162,6 +162,17 @@ launches_per_step = _number("launches_per_step", "launches", "Launch calls in a 
 pageable_copy_share = _number(
     "pageable_copy_share", "ratio", "Copies from or to pageable memory, as a share of copy time."
 )
+to_device_copy_share = _number(
+    "to_device_copy_share", "ratio", "Copies from the host, as a share of what copies cost."
+)
+from_device_copy_share = _number(
+    "from_device_copy_share", "ratio", "Copies to the host, as a share of what copies cost."
+)
+within_device_copy_share = _number(
+    "within_device_copy_share",
+    "ratio",
+    "Copies within a device or between devices, as a share of what copies cost.",
+)
 
 
 def _backward(observed: Observed) -> float | None:

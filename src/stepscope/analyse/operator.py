@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
+from stepscope.analyse.copies import HOST_COPY
 from stepscope.analyse.group import groups
 from stepscope.analyse.roofline import NOT_KNOWN, Works, roofline
 from stepscope.model import report
@@ -113,10 +114,6 @@ def _class_of(op: str) -> str | None:
     return next((cls for cls, pattern in _BY_NAME if pattern.search(op)), None)
 
 
-# A copy between host and device waits for the bus between them, not for the device's memory.
-_HOST_COPY = re.compile(r"HtoD|DtoH|HostToDevice|DeviceToHost")
-
-
 def _one(models: list[Hardware | None]) -> Hardware | None:
     """The model that all these devices are, `None` where they differ or one is not known."""
     return models[0] if all(model == models[0] for model in models) else None
@@ -155,7 +152,8 @@ def operator_table(
         cores = activities.tensor_core[which]
         tensor_core = True if (cores == 1).any() else False if (cores == 0).all() else None
         model = _one([hardware.get(device) for device in np.unique(activities.device[which]).tolist()])
-        crosses = any(_HOST_COPY.search(trace.names[n]) for n in np.unique(activity_name[which]).tolist())
+        # A copy between host and device waits for the bus between them, not for the device's memory.
+        crosses = any(HOST_COPY.search(trace.names[n]) for n in np.unique(activity_name[which]).tolist())
         place = NOT_KNOWN if crosses else roofline(works.of(calls), device_ns, model, tensor_core)
         if place.excess is not None and model is not None:
             issues.append(impossible_rate(trace.names[name], place.excess, model.key, len(calls)))

@@ -29,6 +29,7 @@ SETTLES = {
     "missing_launch": "a trace that records host calls too (ProfilerActivity.CPU beside CUDA)",
     "graph_underrecorded": "a trace with CUDA graphs off, or a newer CUPTI that records graph nodes",
     "unrecorded_or_dependent_work": "nsys profile --cuda-graph-trace=node: it records graph nodes",
+    "clock_offset": "a trace of a run that calls torch.cuda.synchronize() once a step, or of a newer CUPTI",
     "truncated": "the whole trace",
     "mixed_writers": "a file of its own for each rank",
     "no_device_data": "a trace with the accelerator's ProfilerActivity and a warm-up step",
@@ -163,6 +164,7 @@ def _analyse_process(
     coverage, found = graph_coverage(trace, activities, is_launch_call, bool(used.counted.any()))
     issues += found
     issues += health.launch_issues(trace, activities, kinds, is_launch_call)
+    issues += health.clock_offset(trace, activities, kinds, tracks)
     unclassified, found = health.class_issues(activities, kinds)
     issues += found
     numbers = {"unclassified_share": unclassified} if len(activities) else {}
@@ -181,6 +183,7 @@ def _analyse_process(
         rank=rank,
         world_size=world_size,
         idle_effect=health.worst(issue.effect for issue in issues if "idle" in issue.affects),
+        is_clock_known=not any(issue.code == "clock_offset" for issue in issues),
         prepared=prepared_ns(activities, owner_of(steps, activities.called_ns, has_launch), len(steps)),
         numbers=numbers,
     )

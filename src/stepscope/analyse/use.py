@@ -108,14 +108,20 @@ def use_steps(
 def _issues(steps: Steps, uses: StepUses) -> list[Issue]:
     """Steps that had to be left out."""
     found = []
-    for use, code, words in (
-        ("partial", "partial_step", "are cut"),
-        ("no_device_data", "no_device_data", "have launches but no device data"),
+    for use, code, one, many in (
+        ("partial", "partial_step", "is cut and is", "are cut and are"),
+        (
+            "no_device_data",
+            "no_device_data",
+            "has launches but no device data and is",
+            "have launches but no device data and are",
+        ),
     ):
         numbers = [str(n) for n, u in zip(steps.number.tolist(), uses.use, strict=True) if u == use]
         if numbers:
             shown = ", ".join(numbers[:6]) + (", …" if len(numbers) > 6 else "")
-            found.append(Issue(code, len(numbers), "none", f"steps {shown} {words} and are not counted"))
+            detail = f"step {shown} {one}" if len(numbers) == 1 else f"steps {shown} {many}"
+            found.append(Issue(code, len(numbers), "none", f"{detail} not counted"))
     return found
 
 

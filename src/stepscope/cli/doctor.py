@@ -18,6 +18,7 @@ from stepscope.cli import option
 
 if TYPE_CHECKING:
     from stepscope.model.text import Lang
+    from stepscope.views.page import Page
 
 State: TypeAlias = Literal["ok", "missing", "note"]
 
@@ -47,32 +48,51 @@ LOOPBACK_TIMEOUT_SECONDS = 0.3
 @option.debug_option
 def command(form: str, lang: Lang) -> int:
     """Say what this machine offers for a diagnosis, what is missing and the exact line to add."""
+    from stepscope.views.label import YOUR_TRACE
+
     checks = examine()
     if form == "json":
-        option.put(msgspec.json.encode({"schema": "stepscope.doctor/1", "checks": checks}) + b"\n", None)
+        answer = {"schema": "stepscope.doctor/1", "checks": checks, "next": YOUR_TRACE.en}
+        option.put(msgspec.json.encode(answer) + b"\n", None)
         return 0
-    from rich.table import Table
+    from stepscope.views.label import colon, word
+    from stepscope.views.page import Page
+
+    page = Page(option.console(), lang)
+    _print(checks, page)
+    page.gap()
+    page.command(f"{word('next', lang)}{colon(lang)}", YOUR_TRACE.in_(lang))
+    return 0
+
+
+def _print(checks: list[Check], page: Page) -> None:
+    """Three columns, and the line to add below the last of them: whole, so that it can be copied."""
+    from rich.cells import cell_len, set_cell_size
     from rich.text import Text
 
     from stepscope.cli import doctor_zh
+    from stepscope.views.page import wrapped
 
-    zh = lang == "zh"
+    zh = page.lang == "zh"
     colours = {"ok": "green", "missing": "yellow", "note": "dim"}
-    table = Table(box=None, show_header=False, pad_edge=False)
-    for check in checks:
-        state = doctor_zh.STATES[check.state] if zh else check.state
-        name = doctor_zh.NAMES.get(check.name, check.name) if zh else check.name
+    states = [doctor_zh.STATES[check.state] if zh else check.state for check in checks]
+    names = [doctor_zh.NAMES.get(check.name, check.name) if zh else check.name for check in checks]
+    wide_state, wide_name = (max(map(cell_len, column)) + 2 for column in (states, names))
+    indent = wide_state + wide_name
+    for check, state, name in zip(checks, states, names, strict=True):
         found = doctor_zh.in_chinese(check.found) if zh else check.found
-        table.add_row(Text(state, colours[check.state]), Text(name), Text(found))
+        first, *rest = wrapped(page.text(found).plain, max(20, page.width - indent))
+        page.put(
+            Text.assemble(
+                page.text(set_cell_size(state, wide_state), colours[check.state]),
+                page.text(set_cell_size(name, wide_name)),
+                first,
+            )
+        )
+        for line in rest:
+            page.line(line, indent=indent)
         if check.add:
-            table.add_row("", "", Text(check.add, "bold"))
-    console = option.console()
-    console.print(table)
-    console.print()
-    console.print(
-        doctor_zh.NEXT if zh else "next: stepscope diagnose TRACE.json.gz   (no trace yet: stepscope demo)"
-    )
-    return 0
+            page.verbatim(check.add, "bold", indent=indent)
 
 
 def examine() -> list[Check]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 from stepscope.views import chinese
 
 STATES = {"ok": "正常", "missing": "缺少", "note": "提示"}
-
-NEXT = "下一步：stepscope diagnose TRACE.json.gz   （还没有 trace：stepscope demo）"
 
 NAMES = {
     "NVIDIA driver": "NVIDIA 驱动",
@@ -47,4 +47,4 @@ FOUND: tuple[tuple[str, str], ...] = (
 
 def in_chinese(found: str) -> str:
     """The sentence in Chinese; a version, a path or a name stays as it is."""
-    return chinese.in_chinese(found, FOUND)
+    return re.sub(r"(?<=\d), (?=\d)", "、", chinese.in_chinese(found, FOUND))

@@ -75,6 +75,7 @@ def _card(
         findings=tuple(finding.id for finding in group),
         onset_ns=earliest.onset_ns if earliest else None,
         onset_step=earliest.onset_step if earliest else None,
+        onset_holds=earliest.onset_holds if earliest else None,
         checks=tuple(check.in_(lang) for check in rule.checks),
         top_operators=hottest(about[first.id].rank.operators),
         ruled_out=tuple(out for out in first.ruled_out if _out_everywhere(out.rule, own)),

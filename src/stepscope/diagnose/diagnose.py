@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from stepscope.diagnose import card, data, verdict
+from stepscope.diagnose import card, data, verdict, word
 from stepscope.diagnose.finding import findings
 from stepscope.diagnose.note import notes
 from stepscope.diagnose.question import next_command, undecided
@@ -25,6 +25,16 @@ class Options:
     lang: Lang = "en"
     job: str | None = None
     native_loader: bool | None = None
+
+
+def _ruled_out(rows: Sequence[Row], lang: Lang) -> tuple[report.RuledOut, ...]:
+    """The causes that every row is clear of, in the order and with the reasons of the first."""
+    clear = [{each.rule.id for each in row.clear} for row in rows]
+    return tuple(
+        report.RuledOut(rule=each.rule.id, because=word.because(each, lang))
+        for each in (rows[0].clear if rows else ())
+        if each.rule.verdict != "healthy" and all(each.rule.id in ids for ids in clear)
+    )
 
 
 def _hottest(row: Row | None, operators: Sequence[report.Operator]) -> tuple[report.Operator, ...]:
@@ -69,6 +79,7 @@ def diagnose(
             accounting,
             options.lang,
         ),
+        ruled_out=_ruled_out(rows, options.lang),
         undecided=open_,
         next=next_command(analyses, inputs, health, told, open_, options.catalog, options.lang),
     )

@@ -12,7 +12,7 @@ from stepscope.analyse.features import culprits, has_device, part_ns
 from stepscope.diagnose import word
 from stepscope.diagnose.claim import Claim, claims
 from stepscope.diagnose.onset import onset
-from stepscope.diagnose.row import Row
+from stepscope.diagnose.row import Once, Row
 from stepscope.model import report
 from stepscope.model.analysis import RankAnalysis
 from stepscope.model.feature import Clause, Facts, Observed
@@ -36,9 +36,10 @@ class Told:
     """As it was judged: for a run without a device it speaks of none."""
 
     @property
-    def is_once(self) -> bool:
-        """Most of it is one gap of a trace without steps."""
-        return self.finding.cost is not None and self.row.is_once(self.rule, self.finding.cost.time_ns)
+    def once(self) -> Once | None:
+        """The one step or gap that holds most of it, `None` where it is spread."""
+        cost = self.finding.cost
+        return None if cost is None else self.row.once(self.rule, cost.time_ns)
 
 
 def findings(rows: Sequence[Row], is_whole: bool, job: str | None, lang: Lang) -> list[Told]:
@@ -116,7 +117,7 @@ def _finding(
     claim = claimed.get(rule.id)
     share = claim.time_ns / account.total_ns if claim and account.total_ns else None
     since = onset(rule, observed)
-    is_once = claim is not None and row.is_once(rule, claim.time_ns)
+    is_once = claim is not None and row.once(rule, claim.time_ns) is not None
     return report.Finding(
         id=ids[rule.id],
         rule=rule.id,
@@ -127,6 +128,7 @@ def _finding(
         title=found.title.in_(lang),
         onset_ns=since.at_ns if since else None,
         onset_step=since.step if since else None,
+        onset_holds=since.holds if since else None,
         subject=report.Subject(
             job=job,
             ranks=() if observed.rank.rank is None else (observed.rank.rank,),

@@ -1,29 +1,47 @@
-"""Since when: the first counted step in which a cause reaches its threshold."""
+"""Since when: the first counted step in which a cause reaches its threshold, and whether it stays there."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from stepscope.model.feature import Clause, Observed
 from stepscope.rules.rule import Rule
 
+HOLDS_SHARE = 0.8
+"""Of the steps behind the first so many must reach the threshold too, or the cause did not begin there."""
+
 
 @dataclass(frozen=True, slots=True)
 class Onset:
-    """The first and last step at the threshold, and when the first began."""
+    """The first and last step at the threshold, and when the first began.
+
+    `holds` where `HOLDS_SHARE` of the later steps reach the threshold too; of no later step it does not.
+    """
 
     step: int
     last_step: int
     at_ns: int | None
+    holds: bool
 
 
 def onset(rule: Rule, observed: Observed) -> Onset | None:
     """Where the rule's cost first and last reaches its threshold, `None` where steps do not tell."""
-    steps = _steps(rule, observed)
+    steps = set(_steps(rule, observed))
     if not steps:
         return None
+    first = min(steps)
     starts = {step.step: step.start_ns for step in observed.rank.steps}
-    return Onset(min(steps), max(steps), starts.get(min(steps)))
+    later = {number for number in _judged(rule, observed) if number > first}
+    holds = bool(later) and len(later & steps) >= HOLDS_SHARE * len(later)
+    return Onset(first, max(steps), starts.get(first), holds)
+
+
+def _judged(rule: Rule, observed: Observed) -> Iterable[int]:
+    """The steps that can reach the threshold."""
+    if rule.cost is not None and rule.cost.of:
+        return observed.device.by_step
+    return (step.step for step in observed.rank.steps if step.use in ("counted", "marked"))
 
 
 def _steps(rule: Rule, observed: Observed) -> list[int]:

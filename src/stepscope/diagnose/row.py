@@ -15,7 +15,16 @@ from stepscope.rules import Catalog, judge
 from stepscope.rules import rule as rules
 
 ONCE_SHARE = 0.5
-"""One gap with more than this share of a rule's time in it is most of it."""
+"""One gap, or one step, with more than this share of a rule's time in it holds most of it."""
+ONCE_STEPS = 3
+"""Of so many steps or more it is strange that one holds most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Once:
+    """Most of a rule's time lies in one place: this step, or one gap of a trace without steps (`None`)."""
+
+    step: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +44,25 @@ class Row:
         """The accounting row that decides."""
         return self.observed.device.accounting
 
-    def is_once(self, rule: rules.Rule, time_ns: int) -> bool:
-        """Whether one gap holds most of a rule's time in a trace without steps: it may be start-up."""
-        gaps = self.observed.device.largest_gap_ns
+    def once(self, rule: rules.Rule, time_ns: int) -> Once | None:
+        """Where most of a rule's time lies, `None` where it is spread.
+
+        In one step or gap it says little of the other steps, and may be start-up.
+        """
         of = rule.cost.of if rule.cost is not None else ()
-        most = max((gaps.get(part.removeprefix("idle."), 0) for part in of), default=0)
-        return self.account.scope == "trace" and most > ONCE_SHARE * time_ns > 0
+        if self.account.scope == "trace":
+            gaps = self.observed.device.largest_gap_ns
+            most = max((gaps.get(part.removeprefix("idle."), 0) for part in of), default=0)
+            return Once(None) if most > ONCE_SHARE * time_ns > 0 else None
+        by_step = {
+            step: sum(parts.get(f"{part}_ns", 0) for part in of)
+            for step, parts in self.observed.device.by_step.items()
+        }
+        whole = sum(by_step.values())
+        if len(by_step) < ONCE_STEPS or whole <= 0:
+            return None
+        step = max(by_step, key=lambda each: by_step[each])
+        return Once(step) if by_step[step] > ONCE_SHARE * whole else None
 
     @property
     def is_one_step(self) -> bool:

@@ -112,12 +112,21 @@ def _of_finding(told: Told, inputs: Sequence[report.Input]) -> Text:
     spent = word.span_of(account, finding.cost.time_ns, word.whose(account, inputs))
     is_bare = not has_device(told.row.observed)
     bare = ("; no accelerator work was recorded", "；没有录到加速器任务") if is_bare else ("", "")
-    once = ("; most of it once, so it may be start-up", "；其中大部分只出现一次，可能是启动开销")
-    once = once if told.is_once else ("", "")
+    once = _mostly(told)
     return Text(
         en=f", {spent.en}: {word.lowered(finding.title)}{bare[0]}{once[0]}",
         zh=f"，{spent.zh}：{finding.title}{bare[1]}{once[1]}",
     )
+
+
+def _mostly(told: Told) -> tuple[str, str]:
+    """That most of a finding lies in one place, in both languages; nothing where it is spread."""
+    if told.once is None:
+        return "", ""
+    step = told.once.step
+    if step is None:
+        return "; most of it once, so it may be start-up", "；其中大部分只出现一次，可能是启动开销"
+    return f"; most of it in step {step} alone", f"；其中大部分只在第 {step} 步"
 
 
 def _healthy(account: report.Accounting, num_rows: int, inputs: Sequence[report.Input]) -> Text:

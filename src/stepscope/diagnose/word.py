@@ -121,6 +121,18 @@ ONCE = Text(
     "Record marked steps after a warm-up step.",
     zh="其中大部分是同一个空隙，且没有步标记：可能是启动开销，因此不给出预期收益。请预热一步后录制带标记的步。",
 )
+
+
+def in_one_step(step: int) -> Text:
+    """That one step holds most of a finding's time."""
+    return Text(
+        en=f"Most of it is in step {step} alone: the other steps hardly have it, and if that step is a "
+        "start-up the job does not either. No gain is promised; record steps after a warm-up.",
+        zh=f"其中大部分只在第 {step} 步：其他步几乎没有；若该步属于启动，则正常运行中也没有。"
+        "因此不给出预期收益；请在预热之后录制。",
+    )
+
+
 ONE_STEP = Text(
     en="From one step: other steps may differ; record several.",
     zh="只依据一步：其他步可能不同，请多录几步。",

@@ -48,8 +48,9 @@ class DeviceAnalysis:
     `bus_bytes_per_second`, `collective_bytes`, `collective_group_size`,
     `unlaunched_device_share`, `queued_or_unlaunched_idle_share`, `periodic_stall_share`,
     `periodic_stall_steps`, `kernel_median_ns`, `launches_per_step`, `unclassified_share`,
-    `pageable_copy_share`, `graph_coverage`, `late_start_ns` (idle time long after a launch, see
-    `analyse.idle.late_starts`)."""
+    `pageable_copy_share`, `to_device_copy_share`, `from_device_copy_share`,
+    `within_device_copy_share` (see `analyse.copies.ways`), `graph_coverage`, `late_start_ns`
+    (idle time long after a launch, see `analyse.idle.late_starts`)."""
 
 
 CUT_CODES = ("truncated", "mixed_writers")

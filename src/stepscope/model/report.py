@@ -670,6 +670,8 @@ class Finding(_Part, frozen=True, kw_only=True):
     """When `onset_step` began; absent where steps do not tell."""
     onset_step: int | None = None
     """The first counted step in which the cause reaches its threshold; absent where steps do not tell."""
+    onset_holds: bool | None = None
+    """Whether at least 80 % of the steps after `onset_step` reach the threshold too."""
     cost: Cost | None = None
     """Absent where the rule costs nothing."""
     culprits: tuple[Named, ...] = ()
@@ -701,6 +703,8 @@ class Card(_Part, frozen=True, kw_only=True):
     """When `onset_step` began."""
     onset_step: int | None = None
     """The earliest onset of its findings; absent where steps do not tell."""
+    onset_holds: bool | None = None
+    """Whether at least 80 % of the steps after `onset_step` reach the threshold too."""
     checks: tuple[str, ...] = field(default_factory=_written)
     """What to check, in this order."""
     top_operators: tuple[Operator, ...] = field(default_factory=_written)
@@ -767,6 +771,8 @@ class Report(_Part, frozen=True, kw_only=True):
     """Consequences after causes, then by cost."""
     cards: tuple[Card, ...] = field(default_factory=_written)
     """One an incident, in the order of their first finding."""
+    ruled_out: tuple[RuledOut, ...] = field(default_factory=_written)
+    """Causes that no device of any rank has; `because` is the first device's."""
     undecided: tuple[Undecided, ...] = field(default_factory=_written)
     """Questions that stay open."""
     next: str | None = None

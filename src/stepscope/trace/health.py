@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.model.interval import Intervals, overlap_ns
+from stepscope.model.interval import Intervals, overlap_ns, union
 from stepscope.model.report import Effect, HealthIssue
 from stepscope.model.trace import I32, I64, Trace
 from stepscope.trace.category import DEVICE_KINDS, HOST_KINDS, Kind, is_of
@@ -33,6 +33,12 @@ FAR_FACTOR = 10.0
 """The last activity of a stream has no successor to be judged by: it must dwarf all the others together."""
 DEGRADED_SHARE, WITHHELD_SHARE = 0.05, 0.50
 """Device time without launch that degrades, and that withholds, idle causes."""
+SURE_OFFSET_NS, LIKELY_OFFSET_NS = 100_000, 500_000
+"""A wait for the device that returns so long before its work ends cannot be rounding; and the least time
+from a launch to its work is 2 to 45 microseconds in traces of eleven kinds of device, where they idle."""
+LEAST_PAIRS, IDLE_OF_OFFSET = 20, 0.10
+"""So many launches, and so much idle time, for none to start soon by chance."""
+_DEVICE_WAITS = frozenset(("cudaDeviceSynchronize", "hipDeviceSynchronize", "cuCtxSynchronize"))
 INVERSION_SHARE = 0.5
 """Kernels before their launch in more than half of all pairs mean two clocks, not single bad records."""
 
@@ -156,12 +162,16 @@ def cut_corrupt(trace: Trace, activities: Activities) -> tuple[Activities, list[
     issues = []
     if num_cut:
         detail = (
-            f"{num_cut} device durations cannot be true and were cut at the next activity of their stream"
+            "1 device duration cannot be true and was cut at the next activity of its stream"
+            if num_cut == 1
+            else f"{num_cut} device durations cannot be true and were cut at the next activity of "
+            "their stream"
         )
         if num_unexplained:
-            detail += (
-                f"; {num_unexplained} of them stay unexplained, at most {bound_ns / 1000:,.0f} µs together"
-            )
+            part_of_them = f"{num_unexplained} of them {'stays' if num_unexplained == 1 else 'stay'}"
+            all_stay = "it stays" if num_cut == 1 else "all of them stay"
+            stay = all_stay if num_unexplained == num_cut else part_of_them
+            detail += f"; {stay} unexplained, at most {bound_ns / 1000:,.0f} µs together"
         issues.append(
             Issue(
                 "corrupt_duration",
@@ -178,8 +188,12 @@ def cut_corrupt(trace: Trace, activities: Activities) -> tuple[Activities, list[
                 "stream_overlap",
                 overlaps,
                 "none",
-                f"{overlaps} activities overlap the next one on their stream by more than "
-                f"{HARMLESS_OVERLAP_NS // 1000} µs; time is counted once",
+                (
+                    "1 activity overlaps the next one on its stream"
+                    if overlaps == 1
+                    else f"{overlaps} activities overlap the next one on their stream"
+                )
+                + f" by more than {HARMLESS_OVERLAP_NS // 1000} µs; time is counted once",
             )
         )
     return replace(activities, end_ns=end, part=part), issues
@@ -267,24 +281,23 @@ def missing_launch(activities: Activities, kinds: I32, share: float) -> list[Iss
     without = activities.launch_row < 0
     if not without.any():
         return []
-    is_kernel = kinds[activities.row] == Kind.KERNEL
-    kernels = (
-        f"{100 * float(without[is_kernel].mean()):.0f} % of kernels"
-        if is_kernel.any()
-        else "all of them copies"
-    )
-    detail = f"{int(without.sum())} device activities have no recorded launch ({kernels})"
+    is_kernel, num = kinds[activities.row] == Kind.KERNEL, int(without.sum())
+    have = "1 device activity has" if num == 1 else f"{num} device activities have"
+    copies = "a copy" if num == 1 else "all of them copies"
+    kernels = f"{100 * float(without[is_kernel].mean()):.0f} % of kernels" if is_kernel.any() else copies
+    detail = f"{have} no recorded launch ({kernels})"
     before = int(activities.is_before_trace.sum())
     if before:
-        detail += f", {before} of them were launched before the trace began"
+        part_of_them = f"{before} of them {'was' if before == 1 else 'were'}"
+        all_were = "it was" if num == 1 else "all of them were"
+        detail += f", {all_were if before == num else part_of_them} launched before the trace began"
     if not (kinds == Kind.CALL).any():
         detail += "; no host calls were recorded at all"
     effect = unlaunched_effect(share)
     if effect != "none":
-        detail += f"; they are {100 * share:.0f} % of device time, so causes of idle time are {effect}"
-    return [
-        Issue("missing_launch", int(without.sum()), effect, detail, ("idle",) if effect != "none" else ())
-    ]
+        they = "it is" if num == 1 else "they are"
+        detail += f"; {they} {100 * share:.0f} % of device time, so causes of idle time are {effect}"
+    return [Issue("missing_launch", num, effect, detail, ("idle",) if effect != "none" else ())]
 
 
 def launch_issues(
@@ -303,7 +316,7 @@ def launch_issues(
                 "missing_kernels",
                 without,
                 "degraded" if lost > DEGRADED_SHARE else "none",
-                f"{without} of {calls} launches have no device activity",
+                f"{without} of {calls} launches {'has' if without == 1 else 'have'} no device activity",
                 ("idle", "kernels") if lost > DEGRADED_SHARE else (),
             )
         )
@@ -326,10 +339,59 @@ def launch_issues(
                     "clock_inversion",
                     len(inverted),
                     "none",
-                    f"{len(inverted)} activities start before their launch, by at most {worst / 1000:g} µs",
+                    (
+                        "1 activity starts before its launch"
+                        if len(inverted) == 1
+                        else f"{len(inverted)} activities start before their launch"
+                    )
+                    + f", by at most {worst / 1000:g} µs",
                 )
             )
     return issues
+
+
+def clock_offset(
+    trace: Trace, activities: Activities, kinds: I32, tracks: npt.NDArray[np.intp]
+) -> list[Issue]:
+    """A device clock ahead of the host's: then work seems to have been issued long before it starts, and idle
+    time before it would be blamed on the device.
+
+    Certain where the host's wait for the whole device returns before the work that was issued before it ends;
+    likely where no work at all starts soon after its launch although the device stands idle.
+    """
+    has = np.flatnonzero(activities.launch_row >= 0)
+    if len(has) < LEAST_PAIRS:
+        return []
+    has = has[np.argsort(activities.called_ns[has], kind="stable")]
+    called, start, end = activities.called_ns[has], activities.start_ns[has], activities.end_ns[has]
+    is_wait = np.array([name in _DEVICE_WAITS for name in trace.names] or [False])
+    waits = np.flatnonzero((kinds == Kind.CALL) & is_wait[trace.spans.name_id])
+    waits = waits[np.isin(trace.spans.track_id[waits], tracks)]
+    before = np.searchsorted(called, trace.spans.ts_ns[waits], side="left") - 1
+    waits, before = waits[before >= 0], before[before >= 0]
+    early = np.maximum.accumulate(end)[before] - (trace.spans.ts_ns[waits] + trace.spans.dur_ns[waits])
+    affects = ("idle", "launch_delay")
+    if len(early) and int(np.median(early)) > SURE_OFFSET_NS:
+        detail = (
+            f"{int((early > SURE_OFFSET_NS).sum())} of {len(early)} waits for the device return before its "
+            f"work ends: its clock is ahead of the host's by at least {int(early.max()) / 1000:g} µs; "
+            "which side waits cannot be told, so causes of idle time are withheld"
+        )
+        return [Issue("clock_offset", len(early), "withheld", detail, affects)]
+    # From the end of the call: a slow call holds its own work up.
+    launch = activities.launch_row[has]
+    soonest = int((start - trace.spans.ts_ns[launch] - trace.spans.dur_ns[launch]).min())
+    work = union(activities.start_ns, activities.end_ns)
+    span = int(work.end[-1] - work.start[0]) if len(work) else 0
+    idle = 1.0 - work.total_ns / span if span > 0 else 0.0
+    if soonest >= LIKELY_OFFSET_NS and idle >= IDLE_OF_OFFSET:
+        detail = (
+            f"no work starts sooner than {soonest / 1000:g} µs after its launch, and the device is idle for "
+            f"{100 * idle:.0f} %: its clock may be ahead of the host's; "
+            "which side waits cannot be told, so causes of idle time are withheld"
+        )
+        return [Issue("clock_offset", len(has), "withheld", detail, affects)]
+    return []
 
 
 def class_issues(activities: Activities, kinds: I32) -> tuple[float, list[Issue]]:

@@ -55,6 +55,14 @@ def _row(cause: str, kinds: tuple[Kind, ...], pattern: str, flags: int = 0) -> C
 
 
 _I = re.IGNORECASE
+
+
+def _then(words: str) -> str:
+    """The end of a phrase, or one of the words that may go on with it: any other names something else
+    (`get_batch_logps`, `evaluate_actions`, `checkpoint_block`)."""
+    return rf"(?:[_ ]*(?:$|[^a-z_ (])|[_ ](?:{words})(?:$|[^a-z]))"
+
+
 TABLE: tuple[CauseRow, ...] = (
     # Activation checkpointing recomputes, it saves nothing: torch.utils.checkpoint never matches.
     _row(
@@ -62,8 +70,11 @@ TABLE: tuple[CauseRow, ...] = (
         _MARK,
         r"(?<!activation)(?<!activation[ _])(?<!gradient)(?<!grad)"
         r"(?<!selective)(?<!recompute)(?<!torch\.utils)"
-        r"(^|[^a-z])(save_?)?(checkpoint(ing)?s?|ckpt)($|[^a-z(])(?!wrapper|sequential|function)"
-        r"|save_(model|state|pretrained)",
+        r"(^|[^a-z])(save_?)?(checkpoint(ing)?s?|ckpt)"
+        + _then(
+            "sav(?:e|ing)|write|writing|load|step|async|to|at|upload|dump|io|model|state|start|end|hook|callback"
+        )
+        + r"|save_(model|state|pretrained)",
         _I,
     ),
     _row("checkpoint", _FRAME, r"torch/serialization\.py\(\d+\): (save|_save|_legacy_save)$"),
@@ -71,8 +82,9 @@ TABLE: tuple[CauseRow, ...] = (
     _row(
         "eval",
         _MARK,
-        r"(^|[^a-z])(eval(uat(e|ion|ing))?|validat(e|ion|ing)|(val(idation)?|test)[_ ](step|loop|epoch))"
-        r"($|[^a-z])",
+        r"(?:^|[^a-z_ ] *|(?:^|[^a-z])(?:run|do|start|model|full|periodic|online|trainer|the)[_ ])"
+        r"(eval(uat(e|ion|ing))?|validat(e|ion|ing)|(val(idation)?|test)(?=[_ ](step|loop|epoch)))"
+        + _then("step|loop|epoch|run|phase|round|model|set|dataset|data|start|end|hook|callback|pass"),
         _I,
     ),
     # Kineto files lazy loading of kernels under overhead; it is the driver's compile-and-load, not the
@@ -103,12 +115,15 @@ TABLE: tuple[CauseRow, ...] = (
         "input",
         _MARK,
         r"(^|[^a-z])(data[_ ]?load(er|ing)?s?|load[_ ]?(data|batch)"
-        r"|(get|fetch|next)[_ ]?(train[_ ]?)?(batch|data)(?![_ ]?(norm|parallel|size|ptr|type|rank|group))"
+        r"|(get|fetch|next)[_ ]?(train[_ ]?)?(batch|data)"
         r"|batch[_ ]?(load|fetch)(ing)?|data[_ ](wait|fetch|time|iter)"
         # What else is fetched ahead is weights: FSDP's backward_prefetch, ZeRO-3, key-value caches.
         r"|(data|batch|input|loader)[_ ]?prefetch(er|ing)?|prefetch[_ ]?(data|batch|input)(es|s)?"
         r"|input[_ ]?pipeline)"
-        r"($|[^a-z])",
+        + _then(
+            "from|on|to|in|of|for|next|time|wait|iter|iterator|step|thread|worker|queue|async|cpu|gpu|host|device"
+            "|loop|start|end|hook|callback"
+        ),
         _I,
     ),
     _row(

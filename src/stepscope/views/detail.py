@@ -1,4 +1,4 @@
-"""Details in the reader's language: of health issues, of withheld numbers, of inputs that cannot be used.
+"""Details in the reader's language: of health issues, of withheld numbers, of unusable inputs, of patches.
 
 Those who find them write them in English, and JSON keeps that. For Chinese each clause has its pattern here,
 with every number it holds; what is in no table stays as it was written.
@@ -78,6 +78,8 @@ ISSUE: tuple[tuple[str, str], ...] = (
         r"\1 个设备活动的时长不可信，已在同一流的下一个活动处截断",
     ),
     (r"(\d+) of them stays? unexplained", r"其中 \1 个仍无法解释"),
+    (r"all of them stay unexplained", "全部仍无法解释"),
+    (r"it stays unexplained", "它仍无法解释"),
     (r"at most ([\d,]+) µs together", r"合计至多 \1 µs"),
     (
         r"(\d+) activit(?:y|ies) overlaps? the next one on (?:its|their) stream by more than (\d+) µs",
@@ -92,9 +94,16 @@ ISSUE: tuple[tuple[str, str], ...] = (
         r"(\d+) device activit(?:y|ies) (?:has|have) no recorded launch \(all of them copies\)",
         r"\1 个设备活动没有下发记录（都是拷贝）",
     ),
+    (
+        r"(\d+) device activit(?:y|ies) (?:has|have) no recorded launch \(a copy\)",
+        r"\1 个设备活动没有下发记录（是拷贝）",
+    ),
     (r"(\d+) of them (?:was|were) launched before the trace began", r"其中 \1 个在 trace 开始之前下发"),
+    (r"all of them were launched before the trace began", "全部在 trace 开始之前下发"),
+    (r"it was launched before the trace began", "在 trace 开始之前下发"),
     (r"no host calls were recorded at all", "完全没有录到主机调用"),
     (r"they are (\d+) % of device time", r"它们占设备时间的 \1 %"),
+    (r"it is (\d+) % of device time", r"它占设备时间的 \1 %"),
     (r"so causes of idle time are degraded", "因此空闲原因有缺损"),
     (r"so causes of idle time are withheld", "因此空闲原因不予给出"),
     (r"(\d+) of (\d+) launches (?:has|have) no device activity", r"\2 次下发中有 \1 次没有设备活动"),
@@ -157,6 +166,17 @@ ISSUE: tuple[tuple[str, str], ...] = (
         r"\1 将达到 \3 峰值的 \2 %：所记录的形状、精度、kernel 或设备名称有误",
     ),
     (r"its rates are left out", "其速率不予给出"),
+    (
+        r"(\d+) of (\d+) waits? for the device returns? before its work ends: its clock is ahead of the "
+        r"host's by at least (\S+) µs",
+        r"\2 次等待设备中有 \1 次在其任务结束之前返回：设备时钟比主机至少超前 \3 µs",
+    ),
+    (r"no work starts sooner than (\S+) µs after its launch", r"没有任务在下发后 \1 µs 之内开始"),
+    (
+        r"and the device is idle for (\d+) %: its clock may be ahead of the host's",
+        r"而设备有 \1 % 的时间空闲：设备时钟可能超前于主机",
+    ),
+    (r"which side waits cannot be told", "无法判断是哪一方在等待"),
     # offline.py and diagnose/data.py: what the inputs say together
     (
         r"rank (\d+) is in (\d+) files: (.*) was used, (.*) was not",
@@ -184,6 +204,8 @@ WITHHELD: Mapping[str, str] = {
     "nsys profile --cuda-graph-trace=node: it records graph nodes": "nsys profile --cuda-graph-trace=node"
     "（可记录图节点）",
     "the whole trace": "完整的 trace",
+    "a trace of a run that calls torch.cuda.synchronize() once a step, or of a newer CUPTI": "每步调用一次 "
+    "torch.cuda.synchronize() 的 trace，或较新 CUPTI 的 trace",
     "a file of its own for each rank": "每个 rank 单独的文件",
     "a trace with the accelerator's ProfilerActivity and a warm-up step": "打开加速器的 ProfilerActivity "
     "并预热一步的 trace",
@@ -268,19 +290,42 @@ _PLACE = (("its beginning", "文件开头"), (r"byte (\d+)", r"第 \1 字节"))
 
 def issue_detail(issue: report.HealthIssue, lang: Lang) -> str:
     """What a health issue says."""
-    return issue.detail if lang == "en" else in_chinese(issue.detail, ISSUE)
+    return issue.detail if lang == "en" else _issue(issue.detail)
+
+
+_LIST = re.compile(r"第 [\d, …]+ 步|类别为 [^；]+ 的设备事件|未使用 [^；]+")
+"""Where a Chinese detail holds a list that was written with English commas."""
+
+
+def _issue(detail: str) -> str:
+    return _LIST.sub(lambda found: found[0].replace(", ", "、"), in_chinese(detail, ISSUE))
 
 
 def withheld_why(withheld: report.Withheld, lang: Lang) -> str:
     """Why a number is withheld; where an issue is the reason, what that issue says."""
     if lang == "en":
         return withheld.why
-    return WITHHELD.get(withheld.why) or in_chinese(withheld.why, ISSUE)
+    return WITHHELD.get(withheld.why) or _issue(withheld.why)
 
 
 def settling(text: str, lang: Lang) -> str:
     """What would settle a question."""
     return WITHHELD.get(text, text) if lang == "zh" else text
+
+
+COMMENT: tuple[tuple[str, str], ...] = (
+    (r"N: cores per device", "N：每个设备的 CPU 核数"),
+    (r"N: cores that training leaves free", "N：训练所余的 CPU 核数"),
+    (r"(\S+) only in the steps that log", r"只在写日志的步中用 \1"),
+    (r"(\S+) or (\S+) only in the steps that log", r"只在写日志的步中用 \1 或 \2"),
+)
+"""Comments of patches."""
+
+
+def patch_line(line: str, lang: Lang) -> str:
+    """A line of a patch, with its comment in the reader's language."""
+    code, mark, comment = line.partition("  # ")
+    return line if lang == "en" else code + mark + in_chinese(comment, COMMENT)
 
 
 def input_error(given: report.Input, lang: Lang) -> str:

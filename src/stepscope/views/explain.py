@@ -10,18 +10,20 @@ from stepscope.diagnose.word import limit
 from stepscope.model.feature import Clause
 from stepscope.model.text import Lang, Text
 from stepscope.rules.rule import Remedy, Rule
-from stepscope.views.label import LAYER, VERDICT, colon, joined, word
+from stepscope.views.label import LAYER, VERDICT, YOUR_TRACE, colon, joined, listed, word
 from stepscope.views.page import Page
-from stepscope.views.shape import diff
+from stepscope.views.phrase import patch_lines
 
 
 def render_rules(rules: Iterable[Rule], console: Console, lang: Lang = "en") -> None:
     """Every rule: its name, its title and when it fires."""
-    page = Page(console, lang)
+    page, rules = Page(console, lang), list(rules)
     for rule in rules:
         page.line(rule.id, "bold")
         page.line(rule.title.in_(lang), indent=2)
-        page.line(f"{word('fires', lang)}{colon(lang)}{clauses(rule.when)}", "dim", indent=2)
+        page.line(f"{word('fires', lang)}{colon(lang)}{clauses(rule.when, lang)}", "dim", indent=2)
+    page.gap()
+    page.command(f"{word('next', lang)}{colon(lang)}", f"stepscope explain {rules[0].id}")
 
 
 def render_explain(rule: Rule, console: Console, lang: Lang = "en") -> None:
@@ -48,6 +50,8 @@ def render_explain(rule: Rule, console: Console, lang: Lang = "en") -> None:
         page.line(rule.on_host.title.in_(lang), indent=4)
         page.line(rule.on_host.explanation.in_(lang), indent=4)
         _advice(page, rule.on_host.checks, rule.on_host.remedies, indent=4)
+    page.gap()
+    page.command(f"{word('next', lang)}{colon(lang)}", YOUR_TRACE.in_(lang))
 
 
 def _advice(page: Page, checks: Sequence[Text], remedies: Sequence[Remedy], indent: int = 2) -> None:
@@ -61,9 +65,9 @@ def _advice(page: Page, checks: Sequence[Text], remedies: Sequence[Remedy], inde
         page.line(word("remedies", lang), "bold", indent=indent)
     for remedy in remedies:
         page.line(f"- {remedy.text.in_(lang)}", indent=indent + 2)
-        for key, gate in gates(remedy):
+        for key, gate in gates(remedy, lang):
             page.line(f"{word(key, lang)}{colon(lang)}{gate}", "dim", indent=indent + 4)
-        for mark, line in diff(remedy.patch) if remedy.patch is not None else ():
+        for mark, line in patch_lines(remedy.patch, lang) if remedy.patch is not None else ():
             page.verbatim(f"{mark} {line}", indent=indent + 4)
 
 
@@ -71,7 +75,7 @@ def readings(rule: Rule, lang: Lang) -> list[tuple[str, str]]:
     """Titles that say more than the rule's own, and when each is used."""
     told = []
     for reading in rule.readings:
-        when = f"{word('only_if', lang)}{colon(lang)}{clauses(reading.only_if)}"
+        when = f"{word('only_if', lang)}{colon(lang)}{clauses(reading.only_if, lang)}"
         told.append((reading.title.in_(lang), when))
         if reading.with_all_ranks is not None:
             told.append(
@@ -80,29 +84,29 @@ def readings(rule: Rule, lang: Lang) -> list[tuple[str, str]]:
     return told
 
 
-def gates(remedy: Remedy) -> list[tuple[str, str]]:
+def gates(remedy: Remedy, lang: Lang) -> list[tuple[str, str]]:
     """When a remedy is offered and what shows that it worked, as (word key, clauses), for what it has."""
     told = (("only_if", remedy.only_if), ("unless", remedy.unless), ("clears", (remedy.clears,)))
-    return [(key, clauses(gate)) for key, gate in told if gate]
+    return [(key, clauses(gate, lang)) for key, gate in told if gate]
 
 
 def facts(rule: Rule, lang: Lang) -> list[tuple[str, str]]:
     """What a rule is made of, as (word key, text), for what it has."""
     told = [
-        ("fires", clauses(rule.when)),
-        ("unless", clauses(rule.unless)),
-        ("corroborated", clauses(rule.corroborated_by)),
-        ("open", clauses(rule.question.settled_by) if rule.question else ""),
+        ("fires", clauses(rule.when, lang)),
+        ("unless", clauses(rule.unless, lang)),
+        ("corroborated", clauses(rule.corroborated_by, lang)),
+        ("open", clauses(rule.question.settled_by, lang) if rule.question else ""),
         ("cost", rule.cost.name if rule.cost is not None else ""),
-        ("also_shown", ", ".join(feature.name for feature in rule.shows)),
+        ("also_shown", listed((feature.name for feature in rule.shows), lang)),
         ("verdict", VERDICT[rule.verdict].in_(lang)),
         ("layer", LAYER[rule.layer.value].in_(lang)),
-        ("explains", ", ".join(rule.explains)),
+        ("explains", listed(rule.explains, lang)),
         ("needs", rule.needs.text.in_(lang)),
     ]
     return [(key, text) for key, text in told if text]
 
 
-def clauses(wanted: Iterable[Clause]) -> str:
+def clauses(wanted: Iterable[Clause], lang: Lang) -> str:
     """Clauses as people read them."""
-    return ", ".join(limit(clause) for clause in wanted)
+    return listed(map(limit, wanted), lang)

@@ -18,11 +18,13 @@ __all__ = [
     "UNIT",
     "VERDICT",
     "WORD",
+    "YOUR_TRACE",
     "brackets",
     "colon",
     "counted",
     "health_code",
     "joined",
+    "listed",
     "part_of",
     "withheld_name",
     "word",
@@ -49,15 +51,18 @@ WORD: Mapping[str, Text] = {
     "steps": Text(en="steps", zh="步"),
     "step": Text(en="step", zh="步"),
     "per_step": Text(en="a step", zh="每步"),
+    "device_windows": Text(en="device windows", zh="设备窗口"),
+    "host_windows": Text(en="host windows", zh="主机窗口"),
     "whole_trace": Text(en="whole trace", zh="整个 trace"),
     "since": Text(en="since step", zh="始于第"),
+    "first_in": Text(en="first in step", zh="首见于第"),
     "costs": Text(en="costs", zh="代价"),
     "evidence": Text(en="Evidence", zh="证据"),
     "thresholds": Text(en="thresholds in brackets", zh="括号内为阈值"),
     "checks": Text(en="Check, in this order", zh="依次检查"),
     "remedies": Text(en="Change", zh="改动"),
     "looks": Text(en="Before any change", zh="改动之前"),
-    "gain": Text(en="gain if it works", zh="若见效，可省去"),
+    "gain": Text(en="gain if it works", zh="若见效"),
     "verify": Text(en="proof", zh="验证"),
     "before": Text(en="before", zh="改前"),
     "after": Text(en="after", zh="改后"),
@@ -114,6 +119,12 @@ WORD: Mapping[str, Text] = {
     "on_host": Text(en="In a run without an accelerator", zh="没有加速器的运行"),
 }
 
+YOUR_TRACE = Text(
+    en="stepscope diagnose TRACE  # TRACE: a trace of yours (.json, .json.gz); none yet: stepscope demo",
+    zh="stepscope diagnose TRACE  # TRACE：你的 trace（.json、.json.gz）；还没有：stepscope demo",
+)
+"""The next command where no trace was given."""
+
 # Units that are words; the others are written alike in both languages.
 UNIT: Mapping[str, Text] = {
     "launches": Text(en="launches", zh="次下发"),
@@ -128,6 +139,7 @@ HEALTH_CODE: Mapping[str, Text] = {
     "bad_timestamp": Text(en="bad timestamps", zh="时间戳错误"),
     "no_anchor": Text(en="no wall time", zh="没有绝对时间基准"),
     "clock_inversion": Text(en="device before host", zh="设备时钟早于主机"),
+    "clock_offset": Text(en="device clock ahead", zh="设备时钟超前"),
     "stream_overlap": Text(en="overlaps on one stream", zh="同一流上有重叠"),
     "missing_launch": Text(en="kernels without launch", zh="kernel 缺少下发记录"),
     "missing_kernels": Text(en="launches without kernel", zh="下发缺少 kernel 记录"),
@@ -204,6 +216,11 @@ def withheld_name(withheld: report.Withheld, lang: Lang) -> str:
 def joined(pieces: Iterable[str], lang: Lang) -> str:
     """Pieces of a sentence with the language's comma between them."""
     return ("，" if lang == "zh" else ", ").join(piece for piece in pieces if piece)
+
+
+def listed(names: Iterable[str], lang: Lang) -> str:
+    """Names beside one another, as the language lists them."""
+    return ("、" if lang == "zh" else ", ").join(names)
 
 
 def counted(number: int, lang: Lang, one: str, many: str, zh: str) -> str:

@@ -13,6 +13,7 @@ from stepscope.views.label import (
     colon,
     counted,
     joined,
+    listed,
     part_of,
     withheld_name,
     word,
@@ -26,17 +27,19 @@ from stepscope.views.phrase import (
     gain_of,
     issue_lines,
     limit_of,
+    needing,
     operators_head,
+    patch_lines,
     ruled_out,
     since,
     slow_steps,
     subject_of,
     undecided_lines,
+    window_of,
 )
 from stepscope.views.shape import (
     card_parts,
     device_name,
-    diff,
     full_rows,
     harmless,
     is_change,
@@ -71,7 +74,7 @@ def render(report_: report.Report, lang: Lang = "en") -> str:
         lines += ["", f"### {word('undecided', lang)}", ""]
         lines += [f"- {line}" for line in undecided_lines(report_.undecided, lang, code, escaped)]
     if out := ruled_out(report_):
-        lines += ["", f"{word('ruled_out', lang)}{colon(lang)}{', '.join(map(code, out))}"]
+        lines += ["", f"{word('ruled_out', lang)}{colon(lang)}{listed(map(code, out), lang)}"]
     if report_.next is not None:
         lines += [*_heading("next", lang), *_fenced(report_.next, "sh")]
     return "\n".join(lines) + "\n"
@@ -110,14 +113,14 @@ def _health(report_: report.Report, lang: Lang) -> list[str]:
     used = sum(i.error is None for i in report_.inputs)
     told = joined((word(health.verdict, lang), counted(used, lang, "input", "inputs", "个输入")), lang)
     lines = [f"{word('data', lang)}{colon(lang)}{told}"]
-    issues = [issue for issue in told_issues(health) if issue.effect != "none"]
+    issues = told_issues(health)
     lines += [""] if issues or health.withheld or used < len(report_.inputs) else []
     has_ranks = len({row.rank for row in report_.accounting}) > 1
     lines += [f"- {line}" for _, line in issue_lines(issues, lang, has_ranks=has_ranks, text=escaped)]
     for each in health.withheld:
         lines.append(
             f"- {word('withheld', lang)}{colon(lang)}{escaped(withheld_name(each, lang))}{colon(lang)}"
-            f"{escaped(withheld_why(each, lang))}"
+            f"{escaped(withheld_why(each, lang) + brackets(needing(each.would_settle or '', lang), lang))}"
         )
     lines += [
         f"- {word('not_used', lang)}{colon(lang)}{escaped(input_error(i, lang))}"
@@ -135,6 +138,7 @@ def _row(row: report.Accounting, report_: report.Report, lang: Lang) -> list[str
         if row.device.kind == "cpu"
         else f"{word('device', lang)} {escaped(device_name(row.device))}",
         counted(row.num_steps, lang, "step", "steps", "步") if has_steps else word("whole_trace", lang),
+        window_of(row, lang) if is_told(row, report_) else "",
         "" if row.status == "ok" else word(row.status, lang),
     ]
     time = word("per_step" if has_steps else "time", lang)
@@ -199,7 +203,7 @@ def _remedies(finding: report.Finding, lang: Lang) -> list[str]:
         gain = gain_of(remedy, finding.cost, lang)
         lines += [f"- {escaped(remedy.text)}" + ("  " if gain else ""), *([f"  {gain}"] if gain else [])]
         if remedy.patch is not None:
-            patch = "\n".join(map("".join, diff(remedy.patch)))
+            patch = "\n".join(map("".join, patch_lines(remedy.patch, lang)))
             lines += ["", *(f"  {line}" for line in _fenced(patch, "diff")), ""]
     for proof in dict.fromkeys(remedy.verify for remedy in finding.remedies if remedy.verify):
         lines += ["", f"{word('verify', lang)}{colon(lang)}{escaped(proof)}"]

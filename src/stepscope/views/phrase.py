@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable
 from stepscope.diagnose.word import HOST_ONLY, part_of, whose
 from stepscope.model import report
 from stepscope.model.text import Lang, duration, number, percent
-from stepscope.views.detail import issue_detail, settling
-from stepscope.views.label import ORIGIN, UNIT, brackets, colon, counted, health_code, joined, word
+from stepscope.views.detail import issue_detail, patch_line, settling
+from stepscope.views.label import ORIGIN, UNIT, brackets, colon, counted, health_code, joined, listed, word
 from stepscope.views.shape import (
     CardParts,
     asked_row,
     device_name,
+    diff,
     is_told,
     largest_idle,
     per_step,
@@ -39,8 +40,9 @@ def gain_of(remedy: report.Remedy, cost: report.Cost | None, lang: Lang) -> str:
     least, most = (percent(share) for share in remedy.gain_share)
     is_step = cost is not None and cost.num_steps is not None
     if lang == "zh":
-        span = f"至多 {most}" if least == most else f" {least}，至多 {most}"
-        return f"{word('gain', lang)}{'每步' if is_step else '全程'}的{span}"
+        of = f"省去{'每步' if is_step else '全程'}的"
+        span = f"至多可{of} {most}" if least == most else f"可{of} {least}，至多 {most}"
+        return f"{word('gain', lang)}，{span}"
     span = f"at most {most}" if least == most else f"{least} to at most {most}"
     return f"{word('gain', lang)}: {span} of the {'step' if is_step else 'trace'}"
 
@@ -90,7 +92,7 @@ def _causes(why: str, rules: Iterable[str], lang: Lang, name: Callable[[str], st
     """The rules by name; of a run without a device all that need one are one thing."""
     if why == HOST_ONLY.in_(lang):
         return word("device_causes", lang)
-    return ", ".join(map(name, rules))
+    return listed(map(name, rules), lang)
 
 
 def issue_lines(
@@ -185,17 +187,27 @@ def operators_head(report_: report.Report, lang: Lang) -> str:
 
 
 def since(card: report.Card, report_: report.Report, lang: Lang) -> str:
-    """Since which step, where that is not the first."""
+    """In which step it was first seen, where that is not the first: *since* only where it holds on."""
     first = report_.window.steps[0] if report_.window is not None and report_.window.steps else None
     if card.onset_step is None or card.onset_step == first:
         return ""
-    return f"{word('since', lang)} {card.onset_step}" + (" 步" if lang == "zh" else "")
+    began = word("since" if card.onset_holds else "first_in", lang)
+    return f"{began} {card.onset_step}" + (" 步" if lang == "zh" else "")
+
+
+def window_of(row: report.Accounting, lang: Lang) -> str:
+    """Where the windows of a row's steps begin and end; nothing for a row without steps."""
+    return word(f"{row.window}_windows", lang) if row.scope == "steps" else ""
+
+
+def patch_lines(patch: report.Patch, lang: Lang) -> list[tuple[str, str]]:
+    """A patch as `diff` writes it, its comments in the reader's language."""
+    return [(mark, patch_line(line, lang)) for mark, line in diff(patch)]
 
 
 def ruled_out(report_: report.Report) -> list[str]:
-    """Rules that every card rules out, in the order of the first."""
-    lists = [{out.rule: None for out in card.ruled_out} for card in report_.cards]
-    return [rule for rule in lists[0] if all(rule in each for each in lists)] if lists else []
+    """Causes that no device has."""
+    return [out.rule for out in report_.ruled_out]
 
 
 def slow_steps(row: report.Accounting, steps: Iterable[report.Step], lang: Lang) -> str:

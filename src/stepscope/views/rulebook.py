@@ -67,7 +67,7 @@ def _advice(checks: Sequence[Text], remedies: Sequence[Remedy]) -> list[str]:
     if remedies:
         lines += ["", f"{word('remedies', 'en')}:", ""]
     for remedy in remedies:
-        told = "; ".join(f"{word(key, 'en').lower()} `{gate}`" for key, gate in gates(remedy))
+        told = "; ".join(f"{word(key, 'en').lower()} `{gate}`" for key, gate in gates(remedy, "en"))
         lines.append(f"* {remedy.text.en} ({told})")
         if remedy.patch is not None:
             patch = map("".join, diff(remedy.patch))

@@ -25,6 +25,7 @@ from stepscope.views.label import (
     colon,
     counted,
     joined,
+    listed,
     part_of,
     withheld_name,
     word,
@@ -41,17 +42,18 @@ from stepscope.views.phrase import (
     limit_of,
     needing,
     operators_head,
+    patch_lines,
     ruled_out,
     since,
     slow_steps,
     subject_of,
     undecided_lines,
+    window_of,
 )
 from stepscope.views.shape import (
     bar,
     card_parts,
     device_name,
-    diff,
     full_rows,
     is_change,
     is_told,
@@ -94,7 +96,7 @@ def render_report(report_: report.Report, console: Console, lang: Lang = "en") -
     _undecided(page, report_)
     if out := ruled_out(report_):
         page.gap()
-        page.line(f"{word('ruled_out', lang)}{colon(lang)}{', '.join(out)}", "dim")
+        page.line(f"{word('ruled_out', lang)}{colon(lang)}{listed(out, lang)}", "dim")
     if report_.next is not None:
         page.gap()
         page.command(f"{word('next', lang)}{colon(lang)}", report_.next)
@@ -174,6 +176,7 @@ def _row(page: Page, row: report.Accounting, report_: report.Report) -> None:
         else (f"每步 {each}" if lang == "zh" else f"{each} a step")
         if row.scope == "steps"
         else each,
+        window_of(row, lang) if is_told(row, report_) else "",
         "" if row.status == "ok" else word(row.status, lang),
     ]
     page.line(joined(told, lang), "bold")
@@ -237,7 +240,7 @@ def _facts(finding: report.Finding, report_: report.Report, lang: Lang) -> list[
     if finding.cost is not None:
         told.append(cost_of(finding.cost, lang))
         if finding.cost.overlaps_with:
-            told.append(f"{word('overlaps', lang)} {', '.join(finding.cost.overlaps_with)}")
+            told.append(f"{word('overlaps', lang)} {listed(finding.cost.overlaps_with, lang)}")
     told.append(subject_of(finding, report_, lang))
     told.append(f"{word('confidence', lang)} {word(finding.confidence, lang)}")
     return told
@@ -274,7 +277,7 @@ def _remedies(page: Page, finding: report.Finding) -> None:
         if gain := gain_of(remedy, finding.cost, lang):
             page.line(gain, "dim", indent=6)
         if remedy.patch is not None:
-            for mark, line in diff(remedy.patch):
+            for mark, line in patch_lines(remedy.patch, lang):
                 page.verbatim(f"{mark} {line}", "red" if mark == "-" else "green", indent=6)
         # One proof for several changes is told once, below the last of them.
         if remedy.verify and all(remedy.verify != later.verify for later in finding.remedies[place + 1 :]):

@@ -1,4 +1,4 @@
-"""Copies between host and device hold up the device.
+"""Copies hold up the device: between host and device, or within it.
 
 The copy engine works while no kernel runs, or the host blocks in a copy of pageable memory and
 issues nothing. `non_blocking=True` changes nothing for memory that is not pinned: only the kind in
@@ -8,10 +8,13 @@ the copy's name tells.
 from stepscope.analyse.features import (
     copy_exposed_share,
     copy_stall_share,
+    from_device_copy_share,
     host_copy_call_share,
     idle_copy_wait_share,
     pageable_copy_share,
     pcie_receive_link_share,
+    to_device_copy_share,
+    within_device_copy_share,
 )
 from stepscope.model.text import Text
 from stepscope.rules.capture import FEW_STEPS
@@ -23,9 +26,16 @@ PINNED = Patch(
     after='loader = DataLoader(dataset, pin_memory=True)\nbatch = batch.to("cuda", non_blocking=True)',
 )
 
+_MOST = Text(en="our choice: more than half of what copies cost", zh="自定：超过拷贝所耗时间的一半")
+READ_LATE = Patch(
+    kind="code",
+    before="log(loss.item())",
+    after="losses.append(loss.detach())  # .item() or .cpu() only in the steps that log",
+)
+
 RULE = Rule(
     id="exposed-copy",
-    cause="copies between host and device that nothing hides",
+    cause="copies that nothing hides",
     layer=Layer.FRAMEWORK,
     about=Subject.RANK,
     verdict="other-stall",
@@ -37,7 +47,15 @@ RULE = Rule(
     when=(copy_stall_share >= 0.05,),
     corroborated_by=(pcie_receive_link_share >= 0.30,),
     cost=copy_stall_share,
-    shows=(copy_exposed_share, idle_copy_wait_share, pageable_copy_share, host_copy_call_share),
+    shows=(
+        copy_exposed_share,
+        idle_copy_wait_share,
+        to_device_copy_share,
+        from_device_copy_share,
+        within_device_copy_share,
+        pageable_copy_share,
+        host_copy_call_share,
+    ),
     checks=(
         Text(
             en="Read the kind in the copy's name: Pageable means that the host blocks, whatever "
@@ -55,7 +73,11 @@ RULE = Rule(
                 en="Pin the batches in the loader and copy with non_blocking=True.",
                 zh="在加载器中使用锁页内存，并以 non_blocking=True 拷贝。",
             ),
-            unless=(pageable_copy_share <= 0.05,),
+            unless=(
+                pageable_copy_share <= 0.05,
+                from_device_copy_share >= 0.50,
+                within_device_copy_share >= 0.50,
+            ),
             clears=copy_stall_share <= 0.02,
             patch=PINNED,
         ),
@@ -64,6 +86,27 @@ RULE = Rule(
                 en="Copy the next batch on a stream of its own while the device works on this one.",
                 zh="在单独的流上提前拷贝下一个批次，与当前批次的计算重叠。",
             ),
+            unless=(from_device_copy_share >= 0.50, within_device_copy_share >= 0.50),
+            clears=copy_stall_share <= 0.02,
+        ),
+        Remedy(
+            Text(
+                en="Leave results on the device: .item(), .cpu() and saving wait for copies back to the "
+                "host. Read them only in the steps that need them.",
+                zh="把结果留在设备上：.item()、.cpu() 和保存都要等待拷回主机；只在需要的步读取。",
+            ),
+            only_if=(from_device_copy_share >= 0.50,),
+            clears=copy_stall_share <= 0.02,
+            patch=READ_LATE,
+        ),
+        Remedy(
+            Text(
+                en="These copies do not leave the device: write into the tensor that is wanted instead of "
+                "clone(), contiguous() or cat(), or let torch.compile fuse them.",
+                zh="这些拷贝没有离开设备：直接写入目标张量，避免 clone()、contiguous() 或 cat()，"
+                "或用 torch.compile 融合。",
+            ),
+            only_if=(within_device_copy_share >= 0.50,),
             clears=copy_stall_share <= 0.02,
         ),
     ),
@@ -79,6 +122,8 @@ RULE = Rule(
             "choice and leaves room for stray scalars",
             zh="PyTorch 性能调优指南：只有锁页内存才能异步拷贝；5 % 为本工具自定，为零星标量留有余地",
         ),
+        from_device_copy_share: _MOST,
+        within_device_copy_share: _MOST,
         pcie_receive_link_share: Text(
             en="our choice: 30 % of the link on average is more than batches need that hide behind computing",
             zh="自定：平均达到链路的 30 %，已超出能被计算掩盖的批次所需",

@@ -31,8 +31,10 @@ RULE = Rule(
     verdict="waiting-for-data",
     title=Text(en="The device waits while the host prepares the batch", zh="设备在等待主机对批次做预处理"),
     explanation=Text(
-        en="The batch is there, but the step begins with host work on it before anything is launched.",
-        zh="批次已经取到，但每一步开头主机还要先处理它，之后才下发第一个任务。",
+        en="The step begins with host work before anything is launched. By its place it is work on the "
+        "batch; whether it is, the functions named here tell, where any were recorded.",
+        zh="每一步开头主机先做自己的工作，之后才下发第一个任务。按其位置应是处理批次；是否如此，"
+        "要看此处列出的函数（若有录制）。",
     ),
     when=(idle_preprocess_share >= 0.10,),
     corroborated_by=(sm_active_mean <= 0.70, host_cpu_busy >= 0.50),
@@ -40,9 +42,10 @@ RULE = Rule(
     checks=(
         Text(
             en="Look at what runs between the start of a step and its first launch: the report names it "
-            "where Python functions were recorded (with_stack=True).",
+            "where Python functions were recorded (with_stack=True). A scheduler, a log or a wait there is "
+            "no preparation, and nothing named at all may be a loader of your own.",
             zh="查看每一步开始到第一次下发之间运行了什么：若录制了 Python 函数（with_stack=True），"
-            "报告会列出它们。",
+            "报告会列出它们。若是调度器、日志或等待，则不是预处理；若什么都没有列出，也可能是自写的加载器。",
         ),
         Text(
             en="Does it grow with sequence length? Masks and padding built on the host grow with its square.",

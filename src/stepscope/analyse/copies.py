@@ -1,0 +1,48 @@
+"""Which way the copies go that hold up the device: the cure differs."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import numpy.typing as npt
+
+from stepscope.model.interval import Intervals, overlap_ns
+from stepscope.model.trace import Trace
+from stepscope.trace.link import COPY, Activities
+
+# As CUPTI (`Memcpy HtoD (Pageable -> Device)`) and rocprof (`CopyHostToDevice`) write them. What goes neither
+# way stays on the device, or goes from one device to another.
+_WAYS = (
+    ("to_device_copy_share", re.compile(r"HtoD|HostToDevice")),
+    ("from_device_copy_share", re.compile(r"DtoH|DeviceToHost")),
+)
+HOST_COPY = re.compile("|".join(pattern.pattern for _, pattern in _WAYS))
+"""A copy over the bus between host and device."""
+
+
+def ways(
+    trace: Trace, activities: Activities, exposed: Intervals, is_blocking: npt.NDArray[np.bool_]
+) -> dict[str, float]:
+    """Shares, 0..1, of the time that nothing hides in copies and of the host's time in blocking copy calls:
+    `to_device_copy_share`, `from_device_copy_share`, `within_device_copy_share`; empty without any such time.
+
+    `is_blocking` is per activity, of its launching call.
+    """
+    which = np.flatnonzero(activities.part == COPY)
+    start, end, launch = activities.start_ns[which], activities.end_ns[which], activities.launch_row[which]
+    time = overlap_ns(start, end, exposed)
+    blocked = is_blocking[which] & (launch >= 0)
+    time[blocked] += trace.spans.dur_ns[launch[blocked]]
+    total = int(time.sum())
+    if total <= 0:
+        return {}
+    names, inverse = np.unique(trace.spans.name_id[activities.row[which]], return_inverse=True)
+    by_name = np.bincount(inverse, weights=time)
+    shares = {
+        way: float(
+            sum(ns for n, ns in zip(names, by_name, strict=True) if pattern.search(trace.names[n])) / total
+        )
+        for way, pattern in _WAYS
+    }
+    return {**shares, "within_device_copy_share": max(0.0, 1.0 - sum(shares.values()))}

@@ -1,0 +1,45 @@
+"""Copies that hold up the device: the cure depends on which way they go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import stepscope
+from tests.analyse.build import Build
+
+PINNED, OF_RESULTS, WITHIN = "Pin the batches", "Leave results on the device", "do not leave the device"
+
+
+@pytest.mark.parametrize(
+    ("name", "advice", "feature"),
+    [
+        ("Memcpy HtoD (Pageable -> Device)", PINNED, "to_device_copy_share"),
+        ("Memcpy DtoH (Device -> Pageable)", OF_RESULTS, "from_device_copy_share"),
+        ("Memcpy DtoD (Device -> Device)", WITHIN, "within_device_copy_share"),
+        ("CopyHostToDevice", PINNED, "to_device_copy_share"),
+        ("CopyDeviceToHost", OF_RESULTS, "from_device_copy_share"),
+    ],
+)
+def test_a_copy_that_nothing_hides_gets_the_cure_of_its_way(
+    name: str, advice: str, feature: str, tmp_path: Path
+) -> None:
+    """Four steps of 100 µs: a kernel of 60, then a copy of 30 that nothing hides: 30 % of the step."""
+    build = Build()
+    for step in range(4):
+        at = step * 100
+        build = build.step(step, at, at + 100).op("aten::mm", at, at + 5)
+        build = build.kernel("gemm", at + 5, at + 65, launched=(at + 1, at + 2))
+        kind = name.replace("Pageable", "Pinned") if advice == OF_RESULTS else name
+        build = build.copy(kind, at + 65, at + 95, launched=(at + 3, at + 4))
+    file = tmp_path / "t.json"
+    file.write_text(build.write())
+    made = stepscope.diagnose(file)
+    found = next(finding for finding in made.findings if finding.rule == "exposed-copy")
+    texts = [remedy.text for remedy in found.remedies]
+    assert any(advice in text for text in texts), texts
+    others = {PINNED, OF_RESULTS, WITHIN} - {advice}
+    assert not any(other in text for other in others for text in texts), texts
+    shown = {evidence.feature: evidence.value for evidence in found.evidence}
+    assert shown[feature] == pytest.approx(1.0)
