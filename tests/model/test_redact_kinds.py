@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 from stepscope.model import redact
 
 # Built from parts, so that no scanner takes this file for a leak.
+HEX32 = "0123456789abcdef" * 2
+HEX40 = "0123456789abcdef0123456789abcdef01234567"
 SECRETS = [
     ("run --password hunter2secret --epochs 3", "hunter2secret"),
     ("run --api-key abc123def456", "abc123def456"),
@@ -49,6 +49,79 @@ SECRETS = [
     ("x wandb" + "_v1_AbCdEfGhIj1234567890", "AbCdEfGhIj1234567890"),
     ("x dapi" + "0123456789abcdef" * 2, "0123456789abcdef"),
     ("x glrt" + "-AbCdEfGhIj1234567890", "AbCdEfGhIj1234567890"),
+    # names glued, in parts, with something behind
+    ("PGPASSWORD=hunter2", "hunter2"),
+    ("MYSQL_PWD=hunter2", "hunter2"),
+    ("dbpassword=hunter2", "hunter2"),
+    ("clientsecret: hunter2", "hunter2"),
+    ("REDISCLI_AUTH=x123456", "x123456"),
+    ('{"auths": {"ghcr": {"auth": "dXNlcjpwYXNzd29yZA=="}}}', "dXNlcjpwYXNzd29yZA"),
+    ("KAGGLE_KEY=" + HEX32, HEX32),
+    ('{"username":"a","key":"' + HEX32 + '"}', HEX32),
+    ("WANDB_KEY=bluebird", "bluebird"),
+    ("MY_OWN_KEY=b1uebird", "b1uebird"),
+    ("my_own_key=" + HEX40, HEX40),
+    ("--wandb_key bluebird", "bluebird"),
+    ("SECRET_KEY_BASE=bluebird", "bluebird"),
+    ("PASSWORD1=bluebird", "bluebird"),
+    ("PASSWORD_MYSQL=bluebird", "bluebird"),
+    ("db_password_prod=bluebird", "bluebird"),
+    ('"password_2": "bluebird"', "bluebird"),
+    ("HF_TOKEN_READ=bluebird", "bluebird"),
+    ("GITHUB_TOKEN_2=bluebird", "bluebird"),
+    ("--hf-token-read bluebird", "bluebird"),
+    ("apiKey2=bluebird", "bluebird"),
+    # commands, headers, files
+    ("wandb login " + HEX40, HEX40),
+    ("wandb login --relogin --host=https://w.example " + HEX40, HEX40),
+    ('["wandb", "login", "' + HEX40 + '"]', HEX40),
+    ("machine api.wandb.ai login user password " + HEX40, HEX40),
+    ("machine api.wandb.ai\n  login user\n  password bluebird\n", "bluebird"),
+    ("password " + HEX40, HEX40),
+    ("docker login -u a -p bluebird", "bluebird"),
+    ("helm registry login r.example -u a -p bluebird", "bluebird"),
+    ("sshpass -p bluebird ssh x", "bluebird"),
+    ("sshpass -pbluebird ssh x", "bluebird"),
+    ("mysql -u root -pbluebird db", "bluebird"),
+    ("/usr/bin/mysqldump -pbluebird", "bluebird"),
+    ("curl -u a:bluebird x", "bluebird"),
+    ("curl -s --user 'a:bluebird' x", "bluebird"),
+    ("redis-cli -h h -a bluebird", "bluebird"),
+    ("openssl aes -passin pass:bluebird", "bluebird"),
+    ("Cookie: sessionid=bluebird; csrftoken=blackbird", "bluebird"),
+    ("Cookie: sessionid=bluebird; csrftoken=blackbird", "blackbird"),
+    ("-H 'Cookie: a=bluebird'", "bluebird"),
+    ("sessionid=b1uebirdb1uebird7", "b1uebird"),
+    ("Authorization: Negotiate YIIabcdefghijklmnop", "YIIabcdefghijklmnop"),
+    ("Authorization: NTLM TlRMTVNTUAAB", "TlRMTVNTUAAB"),
+    ("Authorization: Unheardof YIIabcdefghijklmnop", "YIIabcdefghijklmnop"),
+    ('Authorization: Digest username="a", response="b1uebird"', "b1uebird"),
+    ("Authorization: AWS4-HMAC-SHA256 Credential=a/b, SignedHeaders=h, Signature=b1uebird", "b1uebird"),
+    ("x LTAI" + "5tAbCdEfGhIj12345678", "5tAbCdEfGhIj"),
+    ("x AKID" + "z8krbsJ5yKBZQpn74WFkmLPx3", "z8krbsJ5yKBZ"),
+    ("https://open.feishu.cn/open-apis/bot/v2/hook/" + "aaaaaaaa-bbbb-4ccc", "aaaaaaaa-bbbb"),
+    ("https://discord.com/api/webhooks/" + "123456789/AbCdEfGhIj_1234", "AbCdEfGhIj_1234"),
+    ("https://qyapi.weixin.qq.com/cgi-bin/webhook/send?key=" + "aaaaaaaa-bbbb-4ccc", "aaaaaaaa-bbbb"),
+    ("https://api.telegram.org/bot" + "123456:AbCdEfGhIj_1234567", "AbCdEfGhIj_1234567"),
+    ('("password", "bluebird")', "bluebird"),
+    ('["password", "bluebird"]', "bluebird"),
+    ("[('user', 'a'), ('password', 'bluebird')]", "bluebird"),
+    ("get(u, auth=('user', 'bluebird'))", "bluebird"),
+    # the whole of the value
+    ("{b'password': b'bluebird'}", "bluebird"),
+    ("{'password': u'bluebird'}", "bluebird"),
+    ("password=x1,bluebird&blackbird", "bluebird"),
+    ("password=x1,bluebird&blackbird", "blackbird"),
+    ("password=x1;bluebird", "bluebird"),
+    ("password=x1(bluebird", "bluebird"),
+    ("password=it's1bluebird", "bluebird"),
+    ("--password x1;bluebird", "bluebird"),
+    (r'{"password": "x1\"bluebird"}', "bluebird"),
+    (r'"{\"password\": \"x1\\\"bluebird\"}"', "bluebird"),
+    ('{"password": "x1 bluebird', "bluebird"),
+    ("postgresql://u:p@ss:w/bluebird@h", "bluebird"),
+    ("postgresql://u:p@ss:w/bluebird@h", "p@ss"),
+    ("https://u:x1@bluebird@h/x", "bluebird"),
 ]
 IDENTITIES = [
     ("/mnt/nfs/home/dave/train.py(12): main", "dave"),
@@ -95,6 +168,68 @@ IDENTITIES = [
     ("nid001234.sys.example.ac.uk timed out.", "nid001234"),
     ("waits for compute-1-4.cluster.example.de.", "compute-1-4"),
     ("see http://node12.example.org:8000/metrics", "node12"),
+    ("/home/mila/a/alice/x", "alice"),
+    ("/home/gridsan/alice/x", "alice"),
+    ("/leonardo/home/userexternal/alice/x", "alice"),
+    ("/p/home/jusers/alice1/x", "alice"),
+    ("/home/CORP/alice/x", "alice"),
+    ("/home/users/nus/alice/x", "alice"),
+    ("/home/students/2023/alice/x", "alice"),
+    ("/home/user/alice/x", "alice"),
+    ("/storage/home/h/alice/x", "alice"),
+    ("/u/home/a/alice/x", "alice"),
+    ("/home1/08123/alice/x", "alice"),
+    ("/home/CORP/alice", "alice"),
+    ("/home/mila/a/alice", "alice"),
+    ("/nobackup/users/alice", "alice"),
+    ("/om2/user/alice", "alice"),
+    ("/rds/user/alice", "alice"),
+    ("/rds/general/user/alice/home", "alice"),
+    ("/eos/user/a/alice", "alice"),
+    ("/cpfs01/user/alice", "alice"),
+    ("/proj/berzelius/users/x_alice", "alice"),
+    ("/afs/cs.stanford.edu/u/alice", "alice"),
+    ("/afs/cs.example.edu/usr/alice/x", "alice"),
+    ("gs://b/users/alice", "alice"),
+    ("s3://b/c/users/alice/x", "alice"),
+    ("/sailhome/alice", "alice"),
+    ("/nethome/alice", "alice"),
+    ("/weka-home/alice", "alice"),
+    ("/shared_home/alice", "alice"),
+    ("/mnt/weka-home/alice", "alice"),
+    ("/admin/home-alice/x", "alice"),
+    ("from /om2/user/alice to x", "alice"),
+    ("uid=1000(alice) gid=1000(alice)", "alice"),
+    ("alice@10.1.2.3", "alice"),
+    ("alice@gpu-3", "alice"),
+    ("/home/hpc/abcd/abcd1234/x", "abcd"),
+    ("/home/gridsan/alice/x", "gridsan"),
+    ("/home/ray/x", "/ray/"),
+    ("/home/pin/x", "/pin/"),
+    ("uid=1000(alice) gid=1001(thelab)", "thelab"),
+    ("--master_addr gpu-node-03", "gpu-node-03"),
+    ("--master-addr=gpu-node-03", "gpu-node-03"),
+    ('["--master_addr", "gpu-node-03"]', "gpu-node-03"),
+    ("--host gpu-node-01,gpu-node-03", "gpu-node-03"),
+    ("NODELIST=gpu-node-03", "gpu-node-03"),
+    ("--rdzv_endpoint=gpu03:29500", "gpu03"),
+    ("--rdzv-endpoint gpu03:29500", "gpu03"),
+    ("rdzv_endpoint: gpu03:29500", "gpu03"),
+    ("{'rdzv_endpoint': 'gpu03:29500'}", "gpu03"),
+    ("gpu03:1234:1234 [0] NCCL INFO", "gpu03"),
+    ("connect to (gpu03, 29500)", "gpu03"),
+    ("the addresses of (gpu03, 29500) cannot be retrieved", "gpu03"),
+    ("[gpu03]:29500", "gpu03"),
+    ("connect to [gpu03]:29500 (errno: 111)", "gpu03"),
+    ("mpirun -H gpu02:8,gpu03:8 x", "gpu03"),
+    ("node_name: gpu03", "gpu03"),
+    ("SLURM_JOB_NODELIST=gpu[03-07]", "gpu[03"),
+    ("SLURM_JOB_NODELIST=gpu[03-07] at gpu05x", "gpu[03"),
+    ("fe80::1", "fe80"),
+    ("fd00::1", "fd00"),
+    ("[fe80::1%eth0]:29500", "fe80"),
+    ("recv 10.1.2.3", "10.1.2.3"),
+    ('"host": "10.1.2.3"', "10.1.2.3"),
 ]
 KEPT = [
     # secrets' look-alikes
@@ -167,6 +302,86 @@ KEPT = [
     "us-east-1.console.aws.amazon.com",
     "torchinductor_root",
     "/tmp/torchinductor_root/ab/cab.py",
+    # look-alikes that a hostile tester found
+    "password=",
+    "password_file=/run/secrets/x PASSWORD_FILE=/x password_length=12 password-policy: strict",
+    "token_ids=abcdefgh num_tokens_2=4096 tokenizer_2=llama-tok TOKEN_DIM=eeeeeee token_text=hello-world",
+    "tokens_per_second_prod=abcdefg pad_token_2=abcdefg",
+    "cache_key=" + HEX40,
+    "fx_graph_cache_key: " + HEX32,
+    "key=" + HEX32,
+    "SORT_KEY=col1 PRIMARY_KEY=id3",
+    "USE_AUTH=kerberos auth=basic auth: required",
+    "sig: aten::add(Tensor self, Tensor other)",
+    "sig = sigmoid",
+    "signature: serving_default",
+    "hook_key=none and forward_pre_hook",
+    '["password", "username"]',
+    '["token", "ids"]',
+    "wandb login failed after 3 tries",
+    "the login password is asked for",
+    "mysql -p",
+    "curl -u alice https://x.example",
+    "docker login -u a registry.example",
+    "cookie: a small file",
+    "Cookie",
+    "https://example.org:8080/a@2/b",
+    "https://github.com/a/b@v2",
+    "LTAI and AKIDO",
+    "TensorRT 10.3.0.26",
+    "trt 10.3.0.26",
+    "curand 10.3.5.147",
+    "cusparse 12.3.1.170",
+    "TensorRT-10.3.0.26",
+    '{"tensorrt": "10.3.0.26"}',
+    "libnvinfer 10.3.0.26-1+cuda12.5",
+    "cuda_version: 10.3.0.26",
+    "kernels-community/flash-attn@v2.1",
+    "py-torch@2.1.0",
+    "gcc@12.2.0",
+    "gcc@12.2",
+    "image@sha256:0123abcd",
+    "cudaLaunchKernel@libcudart.so.12",
+    "foo@libc.so.6",
+    "bar@v2",
+    "FSDP::pre_forward (blocks.0.local)",
+    "layer1.attn.local",
+    "model.3.svc",
+    "bert-base1.encoder.se",
+    "vit-b16.layer3.at",
+    "nn.Module: home/tower",
+    "home/feed ranking",
+    "see home/feed now",
+    "/data/users/features/part-0001.parquet",
+    "/opt/conda/envs/home/lib",
+    "/opt/conda/envs/home/bin/x.py",
+    "/run/user/1000/gvfs/x",
+    "/data/hf_home/hub/x",
+    "/mnt/cuda_home/lib64/x",
+    "/app/home-page/x",
+    "chrome/x/y",
+    "/home/jovyan/work/x.py",
+    "/home/nvidia/dali/x/y.py",
+    "/home/mambauser/x",
+    "/home/sagemaker-user/a/b/c",
+    "/home/user/anaconda3/envs/x",
+    "/home/user/my_project/x/y.py",
+    "node_name: convolution_default",
+    "node_name: relu",
+    "user: Embedding",
+    "user: convolution_default",
+    "users: [LayerNorm]",
+    "user = aten.add.Tensor",
+    "add(x1, 29500)",
+    "tensor[i]:1024",
+    "[rank0]:29500",
+    "--hosts",
+    "--master_addr localhost --rdzv_endpoint=localhost:29500",
+    "--master_addr $MASTER_ADDR",
+    "node-H x",
+    "fade::add face::bad std::add",
+    "f(uid=12)",
+    "convert(from, to) [0] a:1:2",
 ]
 
 
@@ -195,67 +410,3 @@ def test_what_only_looks_like_one_stays(text: str) -> None:
     known = redact.identities_in_text(text)
     assert known == redact.NOBODY
     assert redact.Pseudonyms(b"key", known).apply(text) == text
-
-
-def test_the_rest_of_a_path_and_of_a_sentence_stays() -> None:
-    names = redact.Pseudonyms(b"key")
-    user = names.name("user", "dave")
-    assert names.apply("/mnt/nfs/home/dave/run/train.py(12): main") == (
-        f"/mnt/nfs/home/{user}/run/train.py(12): main"
-    )
-    assert names.apply("from /home/dave to run/out") == f"from /home/{user} to run/out"
-    assert names.apply("It is /home/dave.") == f"It is /home/{user}."
-    assert names.apply("/afs/site/user/d/dave/x.py") == f"/afs/site/user/d/{user}/x.py"
-    assert names.apply(r"\\files01\share\x") == rf"\\{names.name('host', 'files01')}\share\x"
-
-
-def test_a_fully_qualified_name_gives_its_host_away_everywhere() -> None:
-    names = redact.Pseudonyms(b"key", redact.identities_in_text("node dgx-03.hpc.uni.edu"))
-    host = names.name("host", "dgx-03")
-    assert names.apply("dgx-03 and dgx-03.hpc.uni.edu") == f"{host} and {host}"
-
-
-def test_a_word_that_only_may_be_a_user_is_not_taken_from_other_texts() -> None:
-    assert redact.identities_in_text("home/quinn/x") == redact.NOBODY
-    assert redact.identities_in_text("/mnt/nfs/home/quinn/x").users == {"quinn"}
-
-
-def test_a_password_in_a_list_of_arguments_goes() -> None:
-    tree = {"argv": ["run.py", "--password", "bluebird", "--epochs", "3", "--api-key", "--fast"]}
-    clean, count = redact.tree_without_secrets(tree)
-    assert clean == {"argv": ["run.py", "--password", redact.SECRET, "--epochs", "3", "--api-key", "--fast"]}
-    assert count == 1
-    assert redact.tree_without_secrets(clean) == (clean, 0)
-    assert redact.tree_without_secrets({"DB_PASS": "bluebird", "num_pass": 3, "pass": "fold"}) == (
-        {"DB_PASS": redact.SECRET, "num_pass": 3, "pass": "fold"},
-        1,
-    )
-
-
-# What a pattern that goes back might trip over, repeated.
-# fmt: off
-UNITS = [
-    "home/", "home/a/", "/home", "/home/a b c", "/home/al", "home//", "home\\", "/mnt/nfs", "users/x ", "/",
-    "\\", "\\\\a", "\\\\a\\", "a1.", "a-1.b.edu", "a-", "tcp://", "tcp://a@", "torchinductor_", "Bearer ",
-    "Bearer a", "--password ", "--a", "-", '--a", ', "PASS=", "pass=> ", "DB_PASS", "<password>", "<a></",
-    "SG.", "SG.a1", "r8_", "r8_a", "ya29.", "tskey-auth-", "_pass", "user=", "/home/a.py", "/home/.",
-    " ",
-]
-# fmt: on
-
-PROGRAM = """
-import resource; resource.setrlimit(resource.RLIMIT_CPU, (3, 3))
-import sys; text = sys.stdin.read()
-from stepscope.model import redact
-redact.without_secrets(text); redact.identities_in_text(text); redact.Pseudonyms(b'key').apply(text)
-print('through', len(text))
-"""
-
-
-@pytest.mark.parametrize("unit", UNITS)
-def test_a_long_text_of_an_enemy_takes_time_in_proportion(unit: str) -> None:
-    text = "PATH= --password ://</Bearer home/" + unit * (100_000 // len(unit)) + "!"
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], input=text, capture_output=True, text=True, check=False
-    )
-    assert done.stdout.split() == ["through", str(len(text))], done.stderr

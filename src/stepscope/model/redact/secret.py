@@ -6,102 +6,49 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from stepscope.model.redact import command
+from stepscope.model.redact.environment import ENVIRONMENT, ENVIRONMENT_NAME, SECRET, without_environment
+from stepscope.model.redact.issued import ISSUED
 from stepscope.model.redact.pattern import Pattern
-
-SECRET = "[secret-removed]"
-ENVIRONMENT = "[environment-removed]"
-
-# ── what a secret looks like by itself ────────────────────────────────────────────────────────────────
-# (needle that must be in the text, pattern). The needle is a plain substring: a text without it costs
-# one fast search and no regular expression. Forms as published by each issuer.
-_TOKENS: tuple[tuple[str, str], ...] = (
-    ("hf_", r"(?<![A-Za-z0-9])hf_[A-Za-z0-9]{16,}"),
-    ("gh", r"(?<![A-Za-z0-9])gh[pousr]_[A-Za-z0-9]{16,}"),
-    ("github_pat_", r"github_pat_[A-Za-z0-9_]{16,}"),
-    ("glpat-", r"(?<![A-Za-z0-9])glpat-[A-Za-z0-9_-]{16,}"),
-    ("AKIA", r"(?<![A-Za-z0-9])AKIA[A-Z0-9]{12,}(?![a-z])"),
-    ("ASIA", r"(?<![A-Za-z0-9])ASIA[A-Z0-9]{12,}(?![a-z])"),
-    ("sk-", r"(?<![A-Za-z0-9])sk-[A-Za-z0-9_-]{16,}"),
-    ("sk_", r"(?<![A-Za-z0-9])[rs]k_(?:live|test)_[A-Za-z0-9]{16,}"),
-    ("xox", r"(?<![A-Za-z0-9])xox[abeoprs]-[A-Za-z0-9-]{8,}"),
-    ("xapp-", r"(?<![A-Za-z0-9])xapp-[A-Za-z0-9-]{8,}"),
-    ("hooks.slack.com", r"hooks\.slack\.com/(?:services|workflows)/[A-Za-z0-9/_-]{8,}"),
-    ("AIza", r"(?<![A-Za-z0-9])AIza[A-Za-z0-9_-]{30,}"),
-    ("nvapi-", r"(?<![A-Za-z0-9])nvapi-[A-Za-z0-9_-]{16,}"),
-    ("npm_", r"(?<![A-Za-z0-9])npm_[A-Za-z0-9]{30,}"),
-    ("pypi-", r"(?<![A-Za-z0-9])pypi-[A-Za-z0-9_-]{32,}"),
-    ("dckr_pat_", r"dckr_pat_[A-Za-z0-9_-]{16,}"),
-    ("ya29.", r"(?<![A-Za-z0-9])ya29\.[A-Za-z0-9_-]{10,}"),
-    ("GOCSPX-", r"(?<![A-Za-z0-9])GOCSPX-[A-Za-z0-9_-]{16,}"),
-    ("SG.", r"(?<![A-Za-z0-9_.])SG\.(?=[A-Za-z_.-]{0,80}[0-9])[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}"),
-    ("r8_", r"(?<![A-Za-z0-9_])r8_(?=[A-Za-z]{0,40}[0-9])[A-Za-z0-9]{16,}(?![A-Za-z0-9_])"),
-    ("tskey-", r"(?<![A-Za-z0-9])tskey-[a-z]{2,12}-[A-Za-z0-9-]{8,}"),
-    ("hvs.", r"(?<![A-Za-z0-9_.])hvs\.[A-Za-z0-9_-]{20,}"),
-    ("gsk_", r"(?<![A-Za-z0-9_])gsk_[A-Za-z0-9]{20,}"),
-    ("pplx-", r"(?<![A-Za-z0-9])pplx-[A-Za-z0-9]{20,}"),
-    ("xai-", r"(?<![A-Za-z0-9])xai-[A-Za-z0-9]{20,}"),
-    ("wandb_v1_", r"(?<![A-Za-z0-9_])wandb_v1_[A-Za-z0-9_]{16,}"),
-    ("tgp_v1_", r"(?<![A-Za-z0-9_])tgp_v1_[A-Za-z0-9_-]{16,}"),
-    ("rpa_", r"(?<![A-Za-z0-9_])rpa_[A-Z0-9]{20,}[A-Za-z0-9]*"),
-    ("dapi", r"(?<![A-Za-z0-9])dapi[0-9a-f]{32}(?![A-Za-z0-9])"),
-    ("dop_v1_", r"(?<![A-Za-z0-9_])dop_v1_[0-9a-f]{16,}"),
-    ("ATATT3", r"(?<![A-Za-z0-9])ATATT3[A-Za-z0-9_=-]{16,}"),
-    ("lrt-", r"(?<![A-Za-z0-9])glrt-[A-Za-z0-9_-]{16,}"),
-    ("eyJ", r"(?<![A-Za-z0-9])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?"),
+from stepscope.model.redact.secret_name import (
+    FIELDS,
+    SUFFIX,
+    WORDS,
+    is_opaque,
+    is_secret_name,
+    is_secret_value,
 )
-
-# ── names whose value is a secret ─────────────────────────────────────────────────────────────────────
-# `token` counts only as the last word of the name: num_tokens, token_ids and tokenizer are a model's.
-_SECRET_WORDS = (
-    r"pass(?:word|wd|phrase)|pwd|secret(?:s|[_-]?key|[_-]?access[_-]?key)?|api[_-]?keys?|apikey"
-    r"|access[_-]?keys?(?:[_-]?id)?|private[_-]?key|secretkey|credentials?|authorization|signature|sig"
-    r"|(?:account|shared|storage|signing|encryption|master|ssh|deploy|auth|subscription|service)[_-]?key"
-    r"|pswd|passcode"
-)
-# `pass` is also what a test says, what a compiler does and what a model does forward. It is a password in
-# the name of an environment variable, and behind the name of what a password opens.
-_PASS_NAME = Pattern(
-    r"(?:^|[_.-])PASS$|(?:^|[^A-Za-z])(?i:db|database|user|usr|admin|root|mysql|pg|postgres|redis|mongo|smtp|imap|mail"
-    r"|ftp|sftp|http|proxy|ssh|ldap|amqp|rabbitmq|mqtt|auth|login|api|registry|docker|sudo|rpc|keystore)"
-    r"[_-]?(?i:pass|pw)$|[a-z](?:Pass|Pw)$"
-)
-_NO_PASS = Pattern(
-    r"(?:forward|backward|fwd|bwd|first|second|third|last|single|multi|two|one|num|low|high|band|render|graph"
-    r"|optimi[sz]ation|opt|compile|compiler|fusion|grad|test|tests|full|warmup|inference|train|eval|prefill|decode"
-    r"|lowering|codegen|post|pre|sub|joint|custom|inductor|triton|all|each|per|no|by|check|ci)[_.-]?pass$",
-    re.IGNORECASE,
-)
-_SECRET_NAME = Pattern(rf"(?:^|[^a-z])(?:{_SECRET_WORDS}|(?:auth)?token)$", re.IGNORECASE)
-_CAMEL_NAME = Pattern(
-    r"[a-z](?:Password|Passwd|Secret|(?:Secret|Api|Access|Private|Account|Shared|Storage|Auth|Signing)Key|Token)$"
-)
-# Special tokens of a tokenizer, not credentials.
-_MODEL_TOKENS = Pattern(
-    r"(?:^|[_-])(?:pad|eos|bos|cls|sep|mask|unk|image|video|audio|next|last|first|prev|start|end|stop|special|per|bpe|"
-    r"new|bot|tool|think|fim|boi|eoi)[_-]token$",
-    re.IGNORECASE,
-)
-_OPENING_KEY = Pattern(
-    r"(?:shared|storage|signing|encryption|master|ssh|deploy|auth|subscription|service)[_-]?key$",
-    re.IGNORECASE,
-)
-_NOT_A_SECRET = frozenset(
-    ("", "none", "null", "nil", "true", "false", "yes", "no", "0", "1", "unset", "undefined", "n/a", "***")
-)
-_ENVIRONMENT_NAME = Pattern(r"^(?:os[._]?)?env(?:iron(?:ment)?)?(?:[_-]?var(?:iable)?s)?$", re.IGNORECASE)
 
 # The word first, then back to where its name begins: to begin with the name would be to try every letter.
-_PAIR = Pattern(
-    rf"(?P<word>{_SECRET_WORDS}|token|pass|pw)"
-    r"(?P<glue>\\*[\"']?\s{0,8}(?:=>|:=|:(?![:=])|=(?![=>]))\s{0,8})"
-    r"(?P<value>\\*\"(?:[^\"\\]|\\(?!\")[^\"])*\\*\"|\\*'[^']*'|[^\s\"',;&|(){}\[\]<>]+)",
+_NAMED = Pattern(
+    rf"(?P<word>{WORDS})(?P<suffix>{SUFFIX})?"
+    r"(?P<glue>\\*[\"']?\s{0,8}(?:=>|:=|:(?![:=])|=(?![=>]))\s{0,8})",
     re.IGNORECASE,
+)
+# A value in quotes ends where they do, an escaped quote (or one that is escaped once more) inside is of the
+# value. Without quotes it ends at a blank; a comma is of it where no blank and no next name follows.
+_VALUE = Pattern(
+    r"(?P<open>(?:[bBuUrR]{1,2}(?=\\*[\"']))?)(?:"
+    r"(?P<double>\")(?:[^\"\\]|\\.)*(?:\"|\\?\Z)|(?P<single>')(?:[^'\\]|\\.)*(?:'|\\?\Z)"
+    r"|(?P<slash>\\+)(?P<quote>[\"'])(?:[^\"'\\]|(?!(?P=quote))[\"']|\\+(?![\"'\\])|(?P=slash)\\+[\"'])*"
+    r"(?:(?P=slash)(?P=quote))?"
+    r"|(?P<bare>[^\s\"',;&|(){}\[\]<>]+"
+    r"(?:(?:[,;&|](?![\w.-]{1,64}\\{0,4}[\"']?[ ]?[=:])|[(){}\[\]<>\"'])[^\s\"',;&|(){}\[\]<>]+)*))",
+    re.DOTALL,
 )
 # `--password hunter2`, and the same as two words of a list: `"--password", "hunter2"`.
 _OPTION = Pattern(
     r"(?P<head>(?<![\w-])--?(?P<name>[A-Za-z][A-Za-z0-9_.-]{0,63})"
     r"(?:[ \t]{1,8}|\\{0,4}[\"'],\s{0,8}(?=\\{0,4}[\"']))"
-    r"(?P<quote>\\{0,4}[\"'])?)(?P<value>(?!-|\[secret)(?(quote)[^\"'\\]{1,512}|[^\s\"',;&|(){}\[\]<>]{1,512}))"
+    r"(?P<quote>\\{0,4}[\"'])?)(?P<value>(?!-|\[secret)"
+    r"(?(quote)[^\"'\\]{1,512}|[^\s\"',;&|(){}\[\]<>]{1,512}(?:[,;&|(){}\[\]<>][^\s\"',;&|(){}\[\]<>]{1,512}){0,8}))"
+)
+# `("password", "x")`, `["password", "x"]`, and the pair that requests takes: `auth=("user", "x")`.
+_TUPLE = Pattern(
+    r"(?P<head>(?:[(\[]\s{0,4}[bu]?\\{0,4}[\"'](?P<name>[A-Za-z][A-Za-z0-9_.-]{0,63})"
+    r"|\bauth\s{0,2}=\s{0,2}\(\s{0,4}\\{0,4}[\"'][^\"'\s]{1,64})"
+    r"\\{0,4}[\"']\s{0,4},\s{0,4}[bu]?\\{0,4}(?P<quote>[\"']))"
+    r"(?P<value>(?!\[secret)(?:(?!(?P=quote))[^\\\n]){1,512})(?=\\{0,4}(?P=quote)\s{0,4},?\s{0,4}[)\]])"
 )
 # What a sentence about such an option goes on with.
 _OPTION_PROSE = frozenset(
@@ -116,65 +63,107 @@ _PRIVATE_KEY = Pattern(
     r"(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\Z)",
     re.DOTALL,
 )
-_HEADER = Pattern(
-    r"(?P<head>\bauthorization\\*[\"']?\s*[:=]\s*\\*[\"']?(?:(?:bearer|basic|token|digest)\s+)?)"
-    r"(?P<value>(?!\[secret|(?:bearer|basic|token|digest)\s)[^\s\"',;\\]+)",
-    re.IGNORECASE,
-)
-_SCHEME = Pattern(
-    r"(?P<head>\b(?:bearer|basic)\s+)(?P<value>(?=[A-Za-z._~+/-]*[0-9=])[A-Za-z0-9._~+/-]{8,}=*)",
-    re.IGNORECASE,
-)
-# Without a digit it is a token where the scheme is written as in a header and no word of a sentence follows.
-_BEARER = Pattern(
-    r"(?P<head>\b(?:Bearer|BEARER)\s{1,4}|(?<![^\"':=])bearer\s{1,4})"
-    r"(?P<value>(?!(?i:auth|credential|certificate|token|instrument|securit|represent|scheme|header|format|must|is\b))"
-    r"[A-Za-z][A-Za-z._~+/-]{9,})(?![A-Za-z0-9._~+/-])"
-)
-_URL_CREDENTIALS = Pattern(
-    r"(?P<scheme>\b[a-z][a-z0-9+.-]{0,20}://)(?P<value>[^/\s:@\"'\[]*:[^/\s@\"'\[]+|[^/\s:@\"'\[]{16,})@",
-    re.IGNORECASE,
-)
-_ASSIGNED = Pattern(r"[A-Za-z_][A-Za-z0-9_]*=")
-_PIECE = Pattern(r"[^\s,;\x00]+")
-# A pasted `env` has at least so many NAME=value, with at most so many other words between two of them.
-_LEAST_ASSIGNED, _MOST_BETWEEN = 5, 12
-_ENVIRONMENT_SIGN = Pattern(r"(?<![A-Za-z0-9_])(?:PATH|HOME|PWD|USER|SHELL|HOSTNAME|LD_LIBRARY_PATH)=")
+_OPTION_NAME = Pattern(r"--?[A-Za-z][\w.-]{0,63}")
 
 # Any of these in the lower-case text means that a closer look is worth its time.
 NEEDLES = (
-    *(needle.lower() for needle, _ in _TOKENS),
-    *("token", "pass", "pwd", "pswd", "_pw", "secret", "key", "credential", "authorization", "sig"),
+    *(needle.lower() for needle, _ in ISSUED),
+    *command.NEEDLES,
+    *("token", "pass", "pwd", "pswd", "_pw", "secret", "key", "credential", "auth", "sig", "sess", "cookie"),
     *("bearer", "basic", "://", "-----begin", "path=", "home="),
 )
-_TOKEN_PATTERNS = tuple((needle, Pattern(pattern)) for needle, pattern in _TOKENS)
+_MOST_PASSES = 4
 
 
-def is_secret_name(name: str) -> bool:
-    """Whether a value under this name (an environment variable, a JSON key) is a secret."""
-    if _MODEL_TOKENS.search(name):
-        return False
-    if _SECRET_NAME.search(name) or _CAMEL_NAME.search(name):
-        return True
-    return bool(_PASS_NAME.search(name)) and not _NO_PASS.search(name)
+class _Removal:
+    """One pass over one text; counts what it takes away."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def mark(self, match: re.Match[str]) -> str:
+        self.count += 1
+        return SECRET
+
+    def mark_value(self, match: re.Match[str]) -> str:
+        self.count += 1
+        at, end = match.start("value") - match.start(), match.end("value") - match.start()
+        return f"{match[0][:at]}{SECRET}{match[0][end:]}"
+
+    def mark_url(self, match: re.Match[str]) -> str:
+        self.count += 1
+        return f"{match['scheme']}{SECRET}@"
+
+    def mark_named(self, match: re.Match[str]) -> str:
+        name, value = match["name"], match["value"]
+        is_secret = is_secret_name(name) or name.lower() == "pass"
+        if not is_secret or value.lower().rstrip(".") in _OPTION_PROSE:
+            return match[0]
+        if name.lower().endswith(("sig", "signature")) or not is_secret_value(name, value):
+            return match[0]
+        return self.mark_value(match)
+
+    def mark_second(self, match: re.Match[str]) -> str:
+        name, value = match["name"], match["value"]
+        if name is not None and not is_pair(name, value):
+            return match[0]
+        return self.mark_value(match)
+
+    def commands(self, text: str, lowered: str) -> str:
+        for needle, pattern in command.COMMANDS:
+            if needle in lowered:
+                text = pattern.sub(self.mark_value, text)
+        return text
+
+    def named(self, text: str, has_login: bool) -> str:
+        """The text without the values that stand behind a name that says secret."""
+        pieces: list[str] = []
+        at = 0  # a value is never looked into again, so that the time stays in proportion
+        for match in _NAMED.finditer(text):
+            if match.start() < at:
+                continue
+            before = _NAME_END.search(text, max(0, match.start() - 64), match.start())
+            name = (before[0] if before else "") + match["word"] + (match["suffix"] or "")
+            lowered = name.lower()
+            is_bare_key = lowered == "key" and has_login
+            is_secret = is_bare_key or (lowered in ("pass", "pw") and has_login) or is_secret_name(name)
+            if name == "PASS":  # `PASS: test_x` is what a test says
+                is_secret = match["glue"].lstrip("\\\"' \t").startswith("=")
+            elif lowered in ("pass", "pw") and not has_login:
+                is_secret = False
+            if not is_secret or lowered.endswith("authorization"):  # its scheme word is not the secret
+                continue
+            value = _VALUE.match(text, match.end())
+            if value is None:
+                continue
+            if (
+                match["word"].lower() in ("pass", "pw") or ":=" in match["glue"]
+            ):  # `user_pass = f(x)` is a program
+                is_secret = not re.match(r"[A-Za-z_][\w.]*\(", value["bare"] or "") and not text.startswith(
+                    "(", value.end()
+                )
+            if is_bare_key:
+                is_secret = is_opaque(value[0].strip("\\\"'"), 16)
+            elif not is_secret_value(name, value[0][len(value["open"]) :]):
+                is_secret = False
+            if "=>" in match["glue"] and lowered == "token" and not re.search("[0-9]", value[0]):
+                is_secret = False  # a function of a token
+            if is_secret:
+                self.count += 1
+                begin = value["double"] or value["single"] or (value["slash"] or "") + (value["quote"] or "")
+                inside = value[0][len(value["open"]) + len(begin) :]
+                end = begin if begin and inside.endswith(begin) else ""
+                pieces += [text[at : match.end()], value["open"], begin, SECRET, end]
+                at = value.end()
+            else:
+                pieces.append(text[at : value.end()])
+                at = value.end()
+        return "".join((*pieces, text[at:])) if pieces else text
 
 
-def _is_secret_value(name: str, value: str) -> bool:
-    bare = value.strip("\\\"' \t")
-    if bare.lower() in _NOT_A_SECRET or bare.startswith(("[secret", "[environment")):
-        return False
-    lowered = name.lower()
-    if lowered.endswith("token"):  # a count or a special token is not a credential
-        return len(bare) >= 6 and not re.fullmatch(r"[0-9.,eE+-]+|<.*", bare)
-    if lowered.endswith(("pwd", "sig", "signature")):
-        return len(bare) >= 4 and not bare.startswith(("/", "("))
-    if lowered.endswith(("pass", "pw")):  # how many passed is no password
-        return len(bare) >= 3 and not re.fullmatch(
-            r"[0-9.,/%eE+-]+|(?i:passed|failed|pass|fail|skip|ok)", bare
-        )
-    if _OPENING_KEY.search(name):  # where a key lies and which one of many it is are no key
-        return len(bare) >= 8 and not re.fullmatch(r"[0-9.]+|[/~.].*|[a-z]+(?:[_.-][a-z]+)*", bare)
-    return True
+def is_pair(name: str, value: str) -> bool:
+    """Whether two words that stand as a pair are a secret's name and the secret."""
+    return is_secret_name(name) and value.lower() not in FIELDS and is_secret_value(name, value)
 
 
 def without_secrets(text: str) -> tuple[str, int]:
@@ -183,108 +172,42 @@ def without_secrets(text: str) -> tuple[str, int]:
     if not any(needle in lowered for needle in NEEDLES):
         return text, 0
     count = 0
+    for _ in range(_MOST_PASSES):  # what stood between two secrets may have hidden the second
+        text, found = _without_secrets_once(text, lowered)
+        if not found:
+            break
+        count, lowered = count + found, text.lower()
+    return text, count
 
-    def mark(match: re.Match[str]) -> str:
-        nonlocal count
-        count += 1
-        return SECRET
 
-    def mark_value(match: re.Match[str]) -> str:
-        nonlocal count
-        count += 1
-        return f"{match['head']}{SECRET}"
-
-    def mark_url(match: re.Match[str]) -> str:
-        nonlocal count
-        count += 1
-        return f"{match['scheme']}{SECRET}@"
-
-    def mark_pair(match: re.Match[str]) -> str:
-        nonlocal count
-        before = _NAME_END.search(match.string, max(0, match.start() - 64), match.start())
-        name = (before[0] if before else "") + match["word"]
-        if name.lower().endswith("authorization"):  # its scheme word is not the secret
-            return match[0]
-        is_secret = is_secret_name(name)
-        if name == "PASS":  # `PASS: test_x` is what a test says
-            is_secret = match["glue"].lstrip("\\\"' \t").startswith("=")
-        elif name.lower() in ("pass", "pw"):
-            is_secret = has_login
-        elif (
-            match["word"].lower() in ("pass", "pw") or ":=" in match["glue"]
-        ):  # `user_pass = f(x)` is a program
-            is_secret = is_secret and not text.startswith("(", match.end())
-        if not is_secret or not _is_secret_value(name, match["value"]):
-            return match[0]
-        if "=>" in match["glue"] and name.lower() == "token" and not re.search("[0-9]", match["value"]):
-            return match[0]  # a function of a token
-        count += 1
-        quote = re.match(r"\\*[\"']", match["value"])
-        around = quote[0] if quote else ""
-        return f"{match['word']}{match['glue']}{around}{SECRET}{around}"
-
-    def mark_named(match: re.Match[str]) -> str:
-        nonlocal count
-        name, value = match["name"], match["value"]
-        lowered_name = name.lower()
-        is_secret = is_secret_name(name) or lowered_name == "pass"
-        if (
-            not is_secret
-            or value.lower().rstrip(".") in _OPTION_PROSE
-            or lowered_name.endswith(("sig", "signature"))
-        ):
-            return match[0]
-        if not _is_secret_value(name, value):
-            return match[0]
-        count += 1
-        return f"{match['head']}{SECRET}"
-
+def _without_secrets_once(text: str, lowered: str) -> tuple[str, int]:
+    removal = _Removal()
     if "-----begin" in lowered:
-        text = _PRIVATE_KEY.sub(mark, text)
-    for needle, pattern in _TOKEN_PATTERNS:
+        text = _PRIVATE_KEY.sub(removal.mark, text)
+    for needle, pattern in ISSUED:
         if needle in text:
-            text = pattern.sub(mark, text)
+            text = pattern.sub(removal.mark, text)
     if "://" in text:
-        text = _URL_CREDENTIALS.sub(mark_url, text)
+        text = command.URL_CREDENTIALS.sub(removal.mark_url, text)
     if "authorization" in lowered:
-        text = _HEADER.sub(mark_value, text)
+        text = command.HEADER.sub(removal.mark_value, text)
+    if "cookie" in lowered:
+        text = command.COOKIE.sub(removal.mark_value, text)
     if "bearer" in lowered or "basic" in lowered:
-        text = _SCHEME.sub(mark_value, text)
-        text = _BEARER.sub(mark_value, text)
+        text = command.SCHEME.sub(removal.mark_value, text)
+        text = command.BEARER.sub(removal.mark_value, text)
+    text = removal.commands(text, lowered)
     if "-" in text:
-        text = _OPTION.sub(mark_named, text)
+        text = _OPTION.sub(removal.mark_named, text)
     if "</" in text:
-        text = _ELEMENT.sub(mark_named, text)
-    has_login = _LOGIN_WORDS.search(lowered) is not None
-    text = _PAIR.sub(mark_pair, text)
+        text = _ELEMENT.sub(removal.mark_named, text)
+    if "," in text:
+        text = _TUPLE.sub(removal.mark_second, text)
+    text = removal.named(text, _LOGIN_WORDS.search(lowered) is not None)
     if "path=" in lowered or "home=" in lowered:
-        text, more = _without_environment(text)
-        count += more
-    return text, count
-
-
-def _without_environment(text: str) -> tuple[str, int]:
-    """The text without pasted environments; one that held no marked secret counts as one."""
-    runs: list[tuple[int, int]] = []
-    first = last = num_assigned = num_between = 0
-    for piece in _PIECE.finditer(text):
-        if _ASSIGNED.match(piece[0]):
-            if num_assigned == 0:
-                first = piece.start()
-            num_assigned, num_between, last = num_assigned + 1, 0, piece.end()
-        elif num_assigned:
-            num_between += 1
-            if num_between > _MOST_BETWEEN:
-                runs += [(first, last)] if num_assigned >= _LEAST_ASSIGNED else []
-                num_assigned = 0
-    runs += [(first, last)] if num_assigned >= _LEAST_ASSIGNED else []
-    count = 0
-    for begin, end in reversed(runs):
-        dump = text[begin:end]
-        if _ENVIRONMENT_SIGN.search(dump):
-            count += 0 if SECRET in dump else 1
-            text = text[:begin] + ENVIRONMENT + text[end:]
-    return text, count
+        text, more = without_environment(text)
+        removal.count += more
+    return text, removal.count
 
 
 def tree_without_secrets(value: Any) -> tuple[Any, int]:
@@ -300,14 +223,13 @@ def tree_without_secrets(value: Any) -> tuple[Any, int]:
         kept: dict[Any, Any] = {}
         for name, item in value.items():
             clean_name, found = without_secrets(name) if isinstance(name, str) else (name, 0)
-            if isinstance(name, str) and _ENVIRONMENT_NAME.match(name) and isinstance(item, (Mapping, list)):
+            if isinstance(name, str) and ENVIRONMENT_NAME.match(name) and isinstance(item, (Mapping, list)):
                 if item:
                     found += max(1, tree_without_secrets(item)[1])
                     item = ENVIRONMENT
-            elif isinstance(name, str) and is_secret_name(name) and isinstance(item, (str, int, float)):
-                if not isinstance(item, bool) and _is_secret_value(name, str(item)):
-                    found += 1
-                    item = SECRET
+            elif _is_secret_item(value, name, item):
+                found += 1
+                item = SECRET
             else:
                 item, inside = tree_without_secrets(item)
                 found += inside
@@ -315,20 +237,48 @@ def tree_without_secrets(value: Any) -> tuple[Any, int]:
             total += found
         return kept, total
     if isinstance(value, (list, tuple)):
-        items = []
-        option = ""
-        for item in value:
-            if (
-                option
-                and isinstance(item, str)
-                and not item.startswith("-")
-                and _is_secret_value(option, item)
-            ):
-                items.append((SECRET, 1))
-            else:
-                items.append(tree_without_secrets(item))
-            # `--password` and then, as the next argument, the password
-            is_option = isinstance(item, str) and re.fullmatch(r"--?[A-Za-z][\w.-]{0,63}", item)
-            option = item.lstrip("-") if is_option and is_secret_name(item.lstrip("-")) else ""
-        return type(value)(item for item, _ in items), sum(found for _, found in items)
+        clean, total = _words_without_secrets(list(value))
+        return type(value)(clean), total
     return value, 0
+
+
+def _is_secret_item(beside: Mapping[Any, Any], name: Any, item: Any) -> bool:
+    if not isinstance(name, str) or not isinstance(item, (str, int, float)) or isinstance(item, bool):
+        return False
+    if name.lower() == "key" and {"user", "username", "login", "email"} & {
+        str(key).lower() for key in beside
+    }:
+        return is_opaque(str(item), 16)
+    return is_secret_name(name) and is_secret_value(name, str(item))
+
+
+def _words_without_secrets(words: list[Any]) -> tuple[list[Any], int]:
+    """A list of a JSON value, which may be a pair or the words of a command."""
+    if len(words) == 2 and all(isinstance(word, str) for word in words) and is_pair(*words):
+        return [words[0], SECRET], 1
+    total = 0
+    if any(isinstance(word, str) and command.PROGRAMS.match(word) for word in words) and all(
+        isinstance(word, str) for word in words
+    ):
+        removal = _Removal()
+        joined = "\0".join(words)
+        parted = removal.commands(joined, joined.lower()).split("\0")
+        if len(parted) == len(words):
+            words, total = parted, removal.count
+    clean: list[Any] = []
+    option = ""
+    for word in words:
+        if option and isinstance(word, str) and not word.startswith("-") and is_secret_value(option, word):
+            clean.append(SECRET)
+            total += 1
+        else:
+            item, found = tree_without_secrets(word)
+            clean.append(item)
+            total += found
+        # `--password` and then, as the next argument, the password
+        is_option = isinstance(word, str) and _OPTION_NAME.fullmatch(word) is not None
+        option = word.lstrip("-") if is_option and is_secret_name(word.lstrip("-")) else ""
+    return clean, total
+
+
+__all__ = ["ENVIRONMENT", "NEEDLES", "SECRET", "is_secret_name", "tree_without_secrets", "without_secrets"]
