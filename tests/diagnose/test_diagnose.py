@@ -500,8 +500,12 @@ def test_a_run_without_accelerator_is_told_nothing_of_devices(cause: str) -> Non
     said = " ".join([shown(answer), as_markdown(answer)])
     for gone in ("device waits", "pin_memory", "pin memory", "CUDA", "sm_active", "pcie", "on the device"):
         assert gone not in said
-    (line,) = undecided_lines(answer.undecided, "en")
+    *first, line = undecided_lines(answer.undecided, "en")
     assert line == "GPU causes: no device work was recorded"
+    # Here nothing names what the host did before it computed.
+    assert [each.partition(":")[0] for each in first] == (
+        ["host-preprocessing"] if cause == "preprocess" else []
+    )
     if cause == "input":
         assert finding.title == "The training loop waits for its next batch"
     else:

@@ -108,6 +108,19 @@ idle_profiler_share = _idle("profiler", "Device idle for the profiler's own work
 idle_python_share = _idle("python", "Device idle while Python code without ops runs, as a share of the step.")
 idle_unknown_share = _idle("unknown", "Device idle for an unknown cause, as a share of the step.")
 
+
+def _preprocess_named(observed: Observed) -> float | None:
+    whole = observed.device.accounting.idle.preprocess_ns
+    named = observed.device.culprits.get("preprocess", ())
+    return max((each.time_ns for each in named), default=0) / whole if whole > 0 else None
+
+
+preprocess_named_share = Feature(
+    "preprocess_named_share",
+    "ratio",
+    "What covers most of the host work at the start of the step (a function, an annotation): its share.",
+    _preprocess_named,
+)
 copy_stall_share = Feature(
     "copy_stall_share",
     "ratio",

@@ -55,7 +55,7 @@ def findings(rows: Sequence[Row], is_whole: bool, job: str | None, lang: Lang) -
             ids[found.rule.id] = base if used[base] == 1 else f"{base}#{used[base]}"
         reasons = _explained(row.found, claimed)
         for found in row.found:
-            found = _of_one_step(found, row)
+            found = _doubted(_of_one_step(found, row))
             cause = reasons.get(found.rule.id)
             found_ = _with_all_ranks(found) if is_whole else found
             finding = _finding(row, found_, claimed, ids, ids[cause] if cause else None, job, lang)
@@ -66,6 +66,13 @@ def findings(rows: Sequence[Row], is_whole: bool, job: str | None, lang: Lang) -
 def _of_one_step(found: rules.Finding, row: Row) -> rules.Finding:
     """The finding with no more confidence than one step can give."""
     return replace(found, confidence="medium") if found.confidence == "high" and row.is_one_step else found
+
+
+def _doubted(found: rules.Finding) -> rules.Finding:
+    """The finding with low confidence where its own cause is in doubt."""
+    question = found.rule.question
+    is_in_doubt = question is not None and question.doubt is not None and not found.is_settled
+    return replace(found, confidence="low") if is_in_doubt else found
 
 
 def _with_all_ranks(found: rules.Finding) -> rules.Finding:

@@ -25,6 +25,9 @@ def notes(rows: Sequence[Row], lang: Lang) -> dict[str, tuple[str, ...]]:
             once = row.once(rule, round((found.cost_share or 0.0) * row.observed.device.accounting.total_ns))
             if once is not None:
                 told[(word.ONCE if once.step is None else word.in_one_step(once.step)).in_(lang)] = None
+            question = rule.question
+            if question is not None and question.doubt is not None and not found.is_settled:
+                told[question.doubt.in_(lang)] = None
             if row.is_one_step and rule.cost is not None:
                 told[word.ONE_STEP.in_(lang)] = None
             of = rule.cost.of if rule.cost is not None else ()

@@ -32,6 +32,16 @@ DEVICE = Capture(
     command="stepscope doctor",
 )
 
+STACKS = Capture(
+    text=Text(
+        en="Record Python functions too (with_stack=True), or give the parts of the step names "
+        "(torch.profiler.record_function).",
+        zh="同时录制 Python 函数（with_stack=True），或为步内各部分命名（torch.profiler.record_function）。",
+    ),
+    brief=Text(en="Python functions (with_stack=True)", zh="录制 Python 函数（with_stack=True）"),
+    command="stepscope diagnose {folder}",
+)
+
 WHOLE = Capture(
     text=Text(
         en="The same recording, exported to its end into a file of its own.",

@@ -112,12 +112,14 @@ class Question:
     never where it is empty.
 
     `capture` would settle it; `with_all_ranks` instead where every rank of the job was given already.
+    `doubt` is what to say where the rule's own cause is in doubt until it is settled: then confidence is low.
     """
 
     settled_by: tuple[Clause, ...] = ()
     missing: tuple[str, ...]
     capture: Capture
     with_all_ranks: Capture | None = None
+    doubt: Text | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

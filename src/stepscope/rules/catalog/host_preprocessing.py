@@ -4,11 +4,17 @@ The loader has handed over its batch, but the step begins with host work on it: 
 casts, small copies. The device has nothing to run until the first launch of the step.
 """
 
-from stepscope.analyse.features import backward_share, host_cpu_busy, idle_preprocess_share, sm_active_mean
+from stepscope.analyse.features import (
+    backward_share,
+    host_cpu_busy,
+    idle_preprocess_share,
+    preprocess_named_share,
+    sm_active_mean,
+)
 from stepscope.model.text import Text
-from stepscope.rules.capture import FEW_STEPS
+from stepscope.rules.capture import FEW_STEPS, STACKS
 from stepscope.rules.reference import BUSY_CORES, LOW_SM_ACTIVE
-from stepscope.rules.rule import Layer, OnHost, Patch, Remedy, Rule, Subject
+from stepscope.rules.rule import Layer, OnHost, Patch, Question, Remedy, Rule, Subject
 
 IN_WORKERS = Patch(
     kind="code",
@@ -39,6 +45,16 @@ RULE = Rule(
     when=(idle_preprocess_share >= 0.10,),
     corroborated_by=(sm_active_mean <= 0.70, host_cpu_busy >= 0.50),
     cost=idle_preprocess_share,
+    question=Question(
+        settled_by=(preprocess_named_share >= 0.50,),
+        missing=("python_functions",),
+        capture=STACKS,
+        doubt=Text(
+            en="Nothing recorded names what the host did there: it may prepare the batch, or load it, or do "
+            "something else.",
+            zh="没有任何记录指明主机在此期间做了什么：可能是预处理批次，可能是加载，也可能是别的。",
+        ),
+    ),
     checks=(
         Text(
             en="Look at what runs between the start of a step and its first launch: the report names it "
@@ -90,6 +106,10 @@ RULE = Rule(
             "one in 25 of the issues of An Empirical Study on Low GPU Utilization (ICSE 2024) is this",
             zh="视同等待输入：TraceML 在占一步的 10 % 时告警；An Empirical Study on Low GPU "
             "Utilization（ICSE 2024）中每 25 个问题有一个属于此类",
+        ),
+        preprocess_named_share: Text(
+            en="our choice: what covers half of the time says what it is",
+            zh="自定：覆盖一半时间的函数足以说明它是什么",
         ),
         sm_active_mean: LOW_SM_ACTIVE,
         backward_share: Text(
