@@ -24,8 +24,13 @@ def test_a_period_needs_three_slow_steps_at_equal_distances() -> None:
 
 
 def test_excess_is_what_lies_above_the_median() -> None:
-    assert periodic_excess_ns(*series({20: 300, 40: 350, 60: 300})) == 200 + 250 + 200
-    assert periodic_excess_ns(*series({20: 300, 41: 350})) == 0
+    slow = series({20: 300, 40: 350, 60: 300})
+    same = np.full(len(slow[0]), 80)
+    assert periodic_excess_ns(*slow, same) == 200 + 250 + 200
+    assert periodic_excess_ns(*series({20: 300, 41: 350}), same) == 0
+    # Steps that compute as much longer are no stalls; of one that computes 150 longer the rest is.
+    more = np.where(slow[1] > 100, 280, 80)
+    assert periodic_excess_ns(*slow, more) == 0 + 50 + 0
 
 
 def test_a_marked_step_is_slow_at_its_period_but_does_not_move_the_median() -> None:

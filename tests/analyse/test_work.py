@@ -154,11 +154,26 @@ CONV = "[1, 1]", "[1, 1]", "[1, 1]"
             4 * 36 * 2 * 4 * 16,
             2 * 4 * 1024,
         ),
+        # with a bias of the scores; causal from the first key: of eight queries and sixteen keys 36 pairs
+        (
+            "aten::_scaled_dot_product_efficient_attention",
+            call(
+                *(
+                    ([2, 4, 8, 16], HALF),
+                    ([2, 4, 16, 16], HALF),
+                    ([2, 4, 16, 16], HALF),
+                    ([2, 4, 8, 16], HALF),
+                ),
+                *("False", "0.", "True"),
+            ),
+            4 * 36 * 2 * 4 * 16,
+            2 * (1024 + 2048 + 2048 + 1024 + 1024),
+        ),
         # one operation an element; a row is broadcast; the wider type wins
         ("aten::add", call(([4, 8], BF16), ([8], FLOAT), "1"), 32, 64 + 32 + 128),
         ("aten::mul_", call(([4, 8], FLOAT), ([4, 8], FLOAT)), 32, 128 * 3),
         ("aten::eq", call(([4, 8], FLOAT), ([4, 8], FLOAT)), 32, 128 * 2 + 32),
-        ("aten::copy_", call(([4, 8], BF16), ([8], FLOAT), "False"), 0, 32 * (2 + 4)),
+        ("aten::copy_", call(([4, 8], BF16), ([8], FLOAT), "False"), 0, 32 * 2 + 8 * 4),
         ("aten::fill_", call(([4, 8], FLOAT), "0"), 0, 128),
         ("aten::sum", call(([4, 8], FLOAT), NOTHING), 32, 128),
         # five operations, and two for scale and shift
@@ -201,6 +216,14 @@ def test_a_call_takes_this_work(op: str, of: Call, flops: int, num_bytes: int) -
         (
             "aten::_flash_attention_forward",
             call(*[([64, 4, 16], HALF)] * 3, ([9], "int"), ([9], "int"), "8", "8", "0.", "True"),
+        ),
+        # a sliding window of 128
+        (
+            "aten::_flash_attention_forward",
+            call(
+                *([([2, 8, 4, 16], HALF)] * 3),
+                *(NOTHING, NOTHING, "8", "8", "0.", "True", "False", "0.1", "128", "0"),
+            ),
         ),
         ("aten::add", call(([4, 8], FLOAT), ([3], FLOAT), "1")),
         ("aten::cat", call(([[4], [4]], "TensorList"), "0")),

@@ -54,6 +54,14 @@ def cause_of(kind: Kind, name: str) -> str | None:
                 "train_and_eval",
                 "checkpoint_block",
                 "ModelCheckpoint",
+                "tensor_parallel.checkpoint",
+                "te_checkpoint",
+                "remat/checkpoint",
+                "act_ckpt",
+                "reward_model_eval",
+                "[pl][module]models.evaluation.Head: eval",
+                "update_weights_from_checkpoint",
+                "load_batch_to_device",
                 "[pl][profile]run_training_batch",
             )
         ),
@@ -64,12 +72,25 @@ def cause_of(kind: Kind, name: str) -> str | None:
                 "validation_loop",
                 "run_validation",
                 "Trainer: eval",
+                "evaluate_and_print_results",
+                "estimate_loss",
+                "_validate",
+                "eval_batch",
+                "valid_step",
+                "[_EvaluationLoop].val_next",
                 "[pl][profile][Strategy]SingleDeviceStrategy.validation_step",
             )
         ),
         *(
             (MARK, name, "input")
-            for name in ("load batch from disk", "## get_batch ##", "next_batch #3", "wait for data_loader")
+            for name in (
+                *("load batch from disk", "## get_batch ##", "next_batch #3", "wait for data_loader"),
+                *("get-batch", "data-iterator", "wait_for_data", "next(train_iter)", "train.next_data_iter"),
+            )
+        ),
+        *(
+            (MARK, name, "checkpoint")
+            for name in ("dcp_save", "dcp.async_save", "maybe_finalize_async_save", "## ckpt_save ##")
         ),
         (MARK, "save_checkpoint_async", "checkpoint"),
         *(

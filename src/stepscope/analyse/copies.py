@@ -14,27 +14,37 @@ from stepscope.trace.link import COPY, Activities
 # As CUPTI (`Memcpy HtoD (Pageable -> Device)`) and rocprof (`CopyHostToDevice`) write them. What goes neither
 # way stays on the device, or goes from one device to another.
 _WAYS = (
-    ("to_device_copy_share", re.compile(r"HtoD|HostToDevice")),
-    ("from_device_copy_share", re.compile(r"DtoH|DeviceToHost")),
+    ("to_device_copy_share", re.compile(r"Hto[DA]\b|HostTo(Device|Array)")),
+    ("from_device_copy_share", re.compile(r"[DA]toH\b|(Device|Array)ToHost")),
 )
 HOST_COPY = re.compile("|".join(pattern.pattern for _, pattern in _WAYS))
 """A copy over the bus between host and device."""
 
 
 def ways(
-    trace: Trace, activities: Activities, exposed: Intervals, is_blocking: npt.NDArray[np.bool_]
+    trace: Trace,
+    activities: Activities,
+    exposed: Intervals,
+    inside: Intervals,
+    is_blocking: npt.NDArray[np.bool_],
+    copy_wait_ns: int,
 ) -> dict[str, float]:
-    """Shares, 0..1, of the time that nothing hides in copies and of the host's time in blocking copy calls:
-    `to_device_copy_share`, `from_device_copy_share`, `within_device_copy_share`; empty without any such time.
+    """Shares, 0..1, of what copies cost in the windows `inside`: `to_device_copy_share`,
+    `from_device_copy_share`, `within_device_copy_share`; empty where they cost nothing.
 
-    `is_blocking` is per activity, of its launching call.
+    Their cost is the time that nothing hides (`exposed`) and the idle time lost in blocking copy calls
+    (`copy_wait_ns`), which is shared out by how long each call blocked. `is_blocking` is per activity, of its
+    launching call.
     """
     which = np.flatnonzero(activities.part == COPY)
     start, end, launch = activities.start_ns[which], activities.end_ns[which], activities.launch_row[which]
-    time = overlap_ns(start, end, exposed)
-    blocked = is_blocking[which] & (launch >= 0)
-    time[blocked] += trace.spans.dur_ns[launch[blocked]]
-    total = int(time.sum())
+    time = overlap_ns(start, end, exposed).astype(np.float64)
+    calls = np.flatnonzero(is_blocking[which] & (launch >= 0))
+    begun = trace.spans.ts_ns[launch[calls]]
+    blocked = overlap_ns(begun, begun + trace.spans.dur_ns[launch[calls]], inside)
+    if blocked.sum() > 0:
+        time[calls] += blocked * (copy_wait_ns / int(blocked.sum()))
+    total = float(time.sum())
     if total <= 0:
         return {}
     names, inverse = np.unique(trace.spans.name_id[activities.row[which]], return_inverse=True)

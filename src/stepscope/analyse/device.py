@@ -132,9 +132,17 @@ def analyse_device(p: Process, device: int) -> DeviceResult:
         if status == "withheld"
         else {report.IDLE_CAUSES[c]: ns for c, ns in largest_gaps_ns(idle, inside).items()},
         by_step=_by_step(p, scopes[0], without_causes(all_sums[0]) if status == "withheld" else all_sums[0]),
-        numbers=_numbers(p, activities, all_sums[0].summed(scopes[0].chosen), idle, inside, rows[0])
+        numbers=_numbers(p, activities, all_sums[0].summed(scopes[0].chosen), idle, inside)
+        | _step_numbers(p, rows[0], all_sums[0].compute[scopes[0].chosen])
         | collective.plausibility(found, overlap_ns(*found.span, parts.communication_exposed), link)
-        | copies.ways(p.trace, activities, intersect(parts.copy_exposed, inside), p.is_blocking_copy[mine]),
+        | copies.ways(
+            p.trace,
+            activities,
+            intersect(parts.copy_exposed, inside),
+            inside,
+            p.is_blocking_copy[mine],
+            rows[0].idle.copy_wait_ns,
+        ),
     )
     issues = [*_unexplained(rows[0], analysis.numbers)]
     if found.impossible and link:
@@ -193,7 +201,7 @@ def analyse_cpu(p: Process, *, is_device_unseen: bool) -> DeviceResult:
         accounting=rows[0],
         culprits=culprits(p.trace, account.idle, p.threads.rows, scopes[0].inside),
         by_step=_by_step(p, scopes[0], sums[0]),
-        numbers=_step_numbers(p, rows[0]),
+        numbers=_step_numbers(p, rows[0], sums[0].compute[scopes[0].chosen]),
     )
     return DeviceResult(rows, analysis)
 
@@ -253,7 +261,7 @@ def _row(
 def _by_step(p: Process, scope: _Scope, sums: WindowSums) -> dict[int, Mapping[str, int]]:
     if scope.name != "steps":
         return {}
-    return {int(p.used.steps.number[i]): sums.by_window(int(i)) for i in np.flatnonzero(p.used.counted)}
+    return {int(p.used.steps.number[i]): sums.by_window(int(i)) for i in np.flatnonzero(p.used.in_scope)}
 
 
 def _exposed_culprits(
@@ -284,10 +292,9 @@ def _numbers(
     named: Mapping[str, int],
     idle: IdlePieces,
     inside: Intervals,
-    row: report.Accounting,
 ) -> dict[str, float]:
     """Further numbers for rules (see `DeviceAnalysis.numbers`); what cannot be said is absent."""
-    numbers = {**p.numbers, **_step_numbers(p, row)}
+    numbers = dict(p.numbers)
     numbers["unlaunched_device_share"] = health.unlaunched_share(activities, inside)
     if named["idle_ns"] and p.is_clock_known:
         _, at, length = idle.within(inside.start, inside.end)
@@ -309,16 +316,15 @@ def _numbers(
     return numbers
 
 
-def _step_numbers(p: Process, row: report.Accounting) -> dict[str, float]:
-    """Numbers about the series of steps; empty without a row over steps."""
+def _step_numbers(p: Process, row: report.Accounting, compute_ns: I64) -> dict[str, float]:
+    """Numbers about the series of steps, `compute_ns` of each in scope; empty without a row over steps."""
     if row.scope != "steps":
         return {}
     numbers: dict[str, float] = {}
     number, duration, is_counted = p.used.durations()
     if is_counted.sum() > 1 and duration.sum() > 0:
-        numbers["periodic_stall_share"] = periodic_excess_ns(number, duration, is_counted) / int(
-            duration.sum()
-        )
+        excess = periodic_excess_ns(number, duration, is_counted, compute_ns)
+        numbers["periodic_stall_share"] = excess / int(duration.sum())
     if row.variation is not None and row.variation.period_steps is not None:
         numbers["periodic_stall_steps"] = float(row.variation.period_steps)
     return numbers

@@ -114,6 +114,10 @@ def _class_of(op: str) -> str | None:
     return next((cls for cls, pattern in _BY_NAME if pattern.search(op)), None)
 
 
+_TRANSFORM = re.compile(r"winograd|[^a-z]fft|cufft", re.IGNORECASE)
+"""Kernels that convolve with less arithmetic than the definition."""
+
+
 def _one(models: list[Hardware | None]) -> Hardware | None:
     """The model that all these devices are, `None` where they differ or one is not known."""
     return models[0] if all(model == models[0] for model in models) else None
@@ -148,13 +152,21 @@ def operator_table(
     for name, members in groups(name_id):
         which = at[members]
         by_class = np.bincount(activities.cls[which], weights=duration[which], minlength=len(CLASSES))
-        calls, device_ns = np.unique(own_row[members]), int(duration[which].sum())
-        cores = activities.tensor_core[which]
+        calls, of_call = np.unique(own_row[members], return_inverse=True)
+        device_ns, cores = int(duration[which].sum()), activities.tensor_core[which]
+        on_cores = np.bincount(of_call, weights=cores == 1) > 0
+        off_cores = np.bincount(of_call, weights=cores != 0) == 0
+        by_call = np.where(on_cores, 1, np.where(off_cores, 0, -1))
         tensor_core = True if (cores == 1).any() else False if (cores == 0).all() else None
         model = _one([hardware.get(device) for device in np.unique(activities.device[which]).tolist()])
         # A copy between host and device waits for the bus between them, not for the device's memory.
-        crosses = any(HOST_COPY.search(trace.names[n]) for n in np.unique(activity_name[which]).tolist())
-        place = NOT_KNOWN if crosses else roofline(works.of(calls), device_ns, model, tensor_core)
+        kernels = [trace.names[n] for n in np.unique(activity_name[which]).tolist()]
+        is_direct = not any(_TRANSFORM.search(kernel) for kernel in kernels)
+        place = (
+            NOT_KNOWN
+            if any(HOST_COPY.search(kernel) for kernel in kernels)
+            else roofline(works.of(calls, by_call), device_ns, model, is_direct=is_direct)
+        )
         if place.excess is not None and model is not None:
             issues.append(impossible_rate(trace.names[name], place.excess, model.key, len(calls)))
         result.append(

@@ -31,6 +31,7 @@ SETTLES = {
     "unrecorded_or_dependent_work": "nsys profile --cuda-graph-trace=node: it records graph nodes",
     "clock_offset": "a trace of a run that calls torch.cuda.synchronize() once a step, or of a newer CUPTI",
     "truncated": "the whole trace",
+    "malformed_events": "the whole trace",
     "mixed_writers": "a file of its own for each rank",
     "no_device_data": "a trace with the accelerator's ProfilerActivity and a warm-up step",
 }

@@ -52,20 +52,25 @@ class Works:
         self._at[ops.row] = np.arange(len(ops.row))
         self._has_formula = np.array([name in FORMULAS for name in trace.names] or [False])
 
-    def of(self, rows: npt.NDArray[np.integer]) -> list[Work] | None:
-        """The work of calls by their core rows; `None` where that of any is not known."""
+    def of(
+        self, rows: npt.NDArray[np.integer], cores: npt.NDArray[np.integer] | None = None
+    ) -> list[tuple[Work, int]] | None:
+        """The work of calls by their core rows, each with its flag of `cores`: 1 on tensor cores, 0 not, -1
+        not known (so where none are given). `None` where the work of any is not known.
+        """
         name_id, at = self._trace.spans.name_id[rows], self._at[rows]
+        flags = np.full(len(rows), -1) if cores is None else cores
         if not len(rows) or not self._has_formula[name_id].all() or (at < 0).any():
             return None
         ops = self._trace.ops
-        columns = np.stack([name_id, ops.dims_id[at], ops.types_id[at], ops.concrete_id[at]], axis=1)
+        columns = np.stack([name_id, ops.dims_id[at], ops.types_id[at], ops.concrete_id[at], flags], axis=1)
         found, count = np.unique(columns, axis=0, return_counts=True)
-        works: list[Work] = []
+        works: list[tuple[Work, int]] = []
         for key, times in zip(found.tolist(), count.tolist(), strict=True):
             work = self._work((key[0], key[1], key[2], key[3]))
             if work is None:
                 return None
-            works += [work] * times
+            works += [(work, key[4])] * times
         return works
 
     def _work(self, key: tuple[int, int, int, int]) -> Work | None:
@@ -77,22 +82,29 @@ class Works:
 
 
 def roofline(
-    works: list[Work] | None, device_ns: int, hardware: Hardware | None, tensor_core: bool | None
+    works: list[tuple[Work, int]] | None,
+    device_ns: int,
+    hardware: Hardware | None,
+    *,
+    is_direct: bool = True,
 ) -> Roofline:
     """Where an op with this work, done in so much device time, stands.
 
-    `tensor_core`: whether its kernels ran on tensor cores, `None` where their names do not tell.
+    With each work: 1 where its kernels ran on tensor cores, 0 where not, -1 where names do not tell. Not
+    `is_direct`: a transform (Winograd, FFT) does the same with less arithmetic: a share would say nothing.
     """
     if works is None or device_ns <= 0:
         return NOT_KNOWN
     seconds = device_ns / NS
-    flops, num_bytes = sum(work.flops for work in works), sum(work.bytes for work in works)
+    flops, num_bytes = sum(work.flops for work, _ in works), sum(work.bytes for work, _ in works)
     if max(flops, num_bytes) > MOST:  # shapes that no memory holds
         return NOT_KNOWN
-    arithmetic = _sum(_arithmetic_seconds(work, hardware, tensor_core) for work in works)
+    arithmetic = _sum(_arithmetic_seconds(work, hardware, cores) for work, cores in works)
+    if not is_direct:
+        arithmetic = None
     bandwidth = hardware.memory_bytes_per_second if hardware is not None else None
     traffic = num_bytes / bandwidth if bandwidth else None
-    is_matrix = all(work.is_matrix for work in works)
+    is_matrix = all(work.is_matrix for work, _ in works)
     share = arithmetic / seconds if arithmetic is not None and is_matrix else None
     if share is not None and share > 1:
         return Roofline(flops=flops, num_bytes=num_bytes, excess=share)
@@ -111,14 +123,14 @@ def roofline(
     )
 
 
-def _arithmetic_seconds(work: Work, hardware: Hardware | None, tensor_core: bool | None) -> float | None:
+def _arithmetic_seconds(work: Work, hardware: Hardware | None, cores: int) -> float | None:
     if work.flops == 0:
         return 0.0
-    peak = _peak(work, hardware, tensor_core)
+    peak = _peak(work, hardware, cores)
     return work.flops / peak if peak else None
 
 
-def _peak(work: Work, hardware: Hardware | None, tensor_core: bool | None) -> float | None:
+def _peak(work: Work, hardware: Hardware | None, cores: int) -> float | None:
     """FLOP/s that bound this work.
 
     Arithmetic on single elements runs on the vector units, in single precision whatever the operands are. A
@@ -129,12 +141,16 @@ def _peak(work: Work, hardware: Hardware | None, tensor_core: bool | None) -> fl
     peaks = hardware.peak_flops
     if not work.is_matrix:
         return peaks.get("fp64" if work.precision == "fp64" else "fp32")
+    if hardware.key.startswith("MI") and work.precision == "fp32":
+        # Matrix units of AMD do fp32 as fp32; their peak is that of the vector units only where the table has
+        # one figure for both (MI300 and later).
+        return peaks.get("fp32") if cores == 0 or hardware.key.startswith("MI3") else None
     faster = {"fp32": "tf32", "fp64": "fp64_tensor"}.get(work.precision)
     if faster is None or faster not in peaks:
         return peaks.get(work.precision)
-    if tensor_core is None:
+    if cores < 0:
         return None
-    return peaks.get(faster if tensor_core else work.precision)
+    return peaks.get(faster if cores else work.precision)
 
 
 def _sum(values: Iterable[float | None]) -> float | None:

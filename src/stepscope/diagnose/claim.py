@@ -60,7 +60,7 @@ def _parts(finding: Finding) -> tuple[str, ...]:
 
 
 def _beyond_median_ns(device: DeviceAnalysis, owner: Mapping[str, str]) -> int:
-    """Time of slow steps beyond the median step, less what claimed parts took there beyond theirs."""
+    """Time of slow steps beyond the median step, less what computing and claimed parts took beyond theirs."""
     variation, steps = device.accounting.variation, device.by_step
     if variation is None or not variation.slow_steps or not steps:
         return device.accounting.total_ns
@@ -70,4 +70,4 @@ def _beyond_median_ns(device: DeviceAnalysis, owner: Mapping[str, str]) -> int:
         usual = median_low([parts.get(key, 0) for parts in steps.values()])
         return sum(max(0, parts.get(key, 0) - usual) for parts in slow)
 
-    return beyond("total_ns") - sum(beyond(f"{part}_ns") for part in owner)
+    return beyond("total_ns") - sum(beyond(f"{part}_ns") for part in ("compute", *owner))

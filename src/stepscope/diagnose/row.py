@@ -16,6 +16,8 @@ from stepscope.rules import rule as rules
 
 ONCE_SHARE = 0.5
 """One gap, or one step, with more than this share of a rule's time in it holds most of it."""
+ONCE_TIMES = 2
+"""And its share of that step is more than so many times that of the others."""
 ONCE_STEPS = 3
 """Of so many steps or more it is strange that one holds most."""
 
@@ -62,7 +64,11 @@ class Row:
         if len(by_step) < ONCE_STEPS or whole <= 0:
             return None
         step = max(by_step, key=lambda each: by_step[each])
-        return Once(step) if by_step[step] > ONCE_SHARE * whole else None
+        took = {each: parts["total_ns"] for each, parts in self.observed.device.by_step.items()}
+        rest, rest_took = whole - by_step[step], sum(took.values()) - took[step]
+        # A long step holds most of everything: strange is only one that has more of it than its length.
+        is_denser = by_step[step] * rest_took > ONCE_TIMES * rest * took[step]
+        return Once(step) if by_step[step] > ONCE_SHARE * whole and is_denser else None
 
     @property
     def is_one_step(self) -> bool:

@@ -37,8 +37,8 @@ class DeviceAnalysis:
     culprits: Mapping[str, tuple[Culprit, ...]] = field(default_factory=dict)
     """Idle cause without `_ns` (or `copy_exposed`, `communication_exposed`) -> largest first."""
     by_step: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
-    """Counted step number -> the same integer parts as the accounting row, for that step alone:
-    `total_ns`, `compute_ns`, `communication_exposed_ns`, `copy_exposed_ns`, `idle_ns`, and
+    """Number of each counted or marked step -> the same integer parts as the accounting row, for that step
+    alone: `total_ns`, `compute_ns`, `communication_exposed_ns`, `copy_exposed_ns`, `idle_ns`, and
     `idle.<cause>_ns`."""
     largest_gap_ns: Mapping[str, int] = field(default_factory=dict)
     """Idle cause -> its time in the one gap that holds most of it; absent where it has none."""
@@ -53,7 +53,7 @@ class DeviceAnalysis:
     (idle time long after a launch, see `analyse.idle.late_starts`)."""
 
 
-CUT_CODES = ("truncated", "mixed_writers")
+CUT_CODES = ("truncated", "mixed_writers", "malformed_events")
 """Health codes that, where they withhold, say that a file is cut inside its events."""
 
 

@@ -322,7 +322,7 @@ TABLE: tuple[Hardware, ...] = (
     ),
     Hardware(
         key="H200-SXM",
-        pattern=r"H200(?! NVL)",
+        pattern=r"(?<!G)H200(?! NVL)",
         peak_flops={
             "bf16": 9.89e14,
             "fp16": 9.89e14,
@@ -628,8 +628,12 @@ TABLE: tuple[Hardware, ...] = (
 )
 
 
+# A slice of a card, or a card with other clocks and power under the same name.
+_PART_OF = re.compile(r"\bMIG\b|\b\dg\.\d+gb\b|Laptop|Max-Q|Mobile|vGPU|GRID", re.IGNORECASE)
+
+
 def hardware_of(name: str | None, table: tuple[Hardware, ...] = TABLE) -> Hardware | None:
     """The first row whose pattern finds the driver's name; `None` where the model is not known."""
-    if not name:
+    if not name or _PART_OF.search(name):
         return None
     return next((row for row in table if re.search(row.pattern, name)), None)

@@ -382,6 +382,10 @@ def _paired(
     ), alone
 
 
+HOLE_BYTES = 64 << 10
+"""A stretch without a readable event as long as some two hundred of them is a hole, whatever tore it."""
+
+
 def _losses(state: State, events_at: int, num_mended: int, num_unpaired: int) -> list[Loss]:
     """What the parser gave up or mended, as health issues in the making."""
 
@@ -414,7 +418,14 @@ def _losses(state: State, events_at: int, num_mended: int, num_unpaired: int) ->
         first = at(min((b for b in (state.first_lost, state.first_repair) if b >= 0), default=-1))
         where = f", the first at byte {first}" if first is not None else ""
         count = state.num_lost + state.num_repaired + num_mended + state.num_no_duration + num_unpaired
-        found.append(Loss("malformed_events", count, "; ".join(what) + where, first, state.lost_bytes))
+        lost = state.lost_bytes
+        if lost >= HOLE_BYTES:
+            what.append(
+                f"{lost} bytes of it hold no event that can be read: device work of any step may be among "
+                "the others: its accounting is withheld"
+            )
+        text = "; ".join(what) + where
+        found.append(Loss("malformed_events", count, text, first, lost, is_cut=lost >= HOLE_BYTES))
     if state.num_bad_time:
         detail = (
             f"{state.num_bad_time} events have a time that is no number or beyond 64 bits and were left out"

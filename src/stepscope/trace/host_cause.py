@@ -64,17 +64,18 @@ def _then(words: str) -> str:
 
 
 TABLE: tuple[CauseRow, ...] = (
-    # Activation checkpointing recomputes, it saves nothing: torch.utils.checkpoint never matches.
+    # Activation checkpointing recomputes, it saves nothing, and goes by the same name: a mark must say that
+    # it saves, or be the bare word.
     _row(
         "checkpoint",
         _MARK,
-        r"(?<!activation)(?<!activation[ _])(?<!gradient)(?<!grad)"
-        r"(?<!selective)(?<!recompute)(?<!torch\.utils)"
-        r"(^|[^a-z])(save_?)?(checkpoint(ing)?s?|ckpt)"
-        + _then(
-            "sav(?:e|ing)|write|writing|load|step|async|to|at|upload|dump|io|model|state|start|end|hook|callback"
-        )
-        + r"|save_(model|state|pretrained)",
+        r"^(## ?)?(model[_ ])?(checkpoint(ing)?s?|ckpt)( ?##)?$"
+        r"|(^|[^a-z])(sav(e|ing)|writ(e|ing)|dump(ing)?|stor(e|ing)|upload(ing)?|export(ing)?)[_ -]"
+        r"([a-z]+[_ -]){0,3}(checkpoints?|ckpt)($|[^a-z])"
+        r"|(^|[^a-z])(checkpoint(ing)?|ckpt)[_ -](sav(e|ing)|writ(e|ing)|dump|upload|io|hook|callback|step)"
+        r"($|[^a-z])"
+        r"|\[Callback\]ModelCheckpoint|(^|[^a-z])dcp[_.](async_)?save|maybe_finalize_async_save"
+        r"|(^|[^a-z])save_(model|state|pretrained)",
         _I,
     ),
     _row("checkpoint", _FRAME, r"torch/serialization\.py\(\d+\): (save|_save|_legacy_save)$"),
@@ -82,9 +83,13 @@ TABLE: tuple[CauseRow, ...] = (
     _row(
         "eval",
         _MARK,
-        r"(?:^|[^a-z_ ] *|(?:^|[^a-z])(?:run|do|start|model|full|periodic|online|trainer|the)[_ ])"
-        r"(eval(uat(e|ion|ing))?|validat(e|ion|ing)|(val(idation)?|test)(?=[_ ](step|loop|epoch)))"
-        + _then("step|loop|epoch|run|phase|round|model|set|dataset|data|start|end|hook|callback|pass"),
+        r"^(## ?)?_?((run|do|start|model|full|periodic|online|trainer|the)[_ :]{1,2})?"
+        r"(eval(uat(e|ion|ing))?|validat(e|ion|ing)|(val(id(ation)?)?|test)(?=[_ ](step|loop|epoch|batch)))"
+        + _then(
+            "step|loop|epoch|run|phase|round|batch|model|set|dataset|data|start|end|hook|callback|pass|and"
+        )
+        + r"|\[_?Evaluation(Loop|EpochLoop)\]|(^|[^a-z])on_(validation|test)_|\.(validation|test)_step$"
+        r"|^estimate_loss$",
         _I,
     ),
     # Kineto files lazy loading of kernels under overhead; it is the driver's compile-and-load, not the
@@ -115,13 +120,14 @@ TABLE: tuple[CauseRow, ...] = (
         "input",
         _MARK,
         r"(^|[^a-z])(data[_ ]?load(er|ing)?s?|load[_ ]?(data|batch)"
-        r"|(get|fetch|next)[_ ]?(train[_ ]?)?(batch|data)"
-        r"|batch[_ ]?(load|fetch)(ing)?|data[_ ](wait|fetch|time|iter)"
+        r"|(get|fetch|next)[_ -]?(train[_ -]?)?(batch|data)|wait[_ ]for[_ ](data|batch|input)"
+        r"|batch[_ ]?(load|fetch)(ing)?|data[_ -](wait|fetch|time|iter(ator)?)"
+        r"|next\(\w*(iter|loader)\w*\)"
         # What else is fetched ahead is weights: FSDP's backward_prefetch, ZeRO-3, key-value caches.
         r"|(data|batch|input|loader)[_ ]?prefetch(er|ing)?|prefetch[_ ]?(data|batch|input)(es|s)?"
         r"|input[_ ]?pipeline)"
         + _then(
-            "from|on|to|in|of|for|next|time|wait|iter|iterator|step|thread|worker|queue|async|cpu|gpu|host|device"
+            "from|on|in|of|for|next|time|wait|iter|iterator|step|thread|worker|queue|async|cpu|gpu|host|device"
             "|loop|start|end|hook|callback"
         ),
         _I,

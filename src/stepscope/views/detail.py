@@ -25,6 +25,11 @@ ISSUE: tuple[tuple[str, str], ...] = (
     *_DAMAGE,
     # trace/load.py and trace/assemble.py: what the file lost
     (
+        r"(\d+) bytes of it hold no event that can be read: device work of any step may be among the others: "
+        r"its accounting is withheld",
+        r"其中 \1 字节读不出任何事件，可能含任一步的设备活动：其核算不予给出",
+    ),
+    (
         r"device work of any step may be among the others: its accounting is withheld",
         "其余事件可能含任一步的设备活动：其核算不予给出",
     ),
@@ -171,7 +176,7 @@ ISSUE: tuple[tuple[str, str], ...] = (
         r"host's by at least (\S+) µs",
         r"\2 次等待设备中有 \1 次在其任务结束之前返回：设备时钟比主机至少超前 \3 µs",
     ),
-    (r"no work starts sooner than (\S+) µs after its launch", r"没有任务在下发后 \1 µs 之内开始"),
+    (r"hardly any work starts sooner than (\S+) µs after its launch", r"几乎没有任务在下发后 \1 µs 之内开始"),
     (
         r"and the device is idle for (\d+) %: its clock may be ahead of the host's",
         r"而设备有 \1 % 的时间空闲：设备时钟可能超前于主机",

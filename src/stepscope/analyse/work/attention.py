@@ -19,11 +19,17 @@ class _Places:
     packed."""
 
     query: int
-    causal: int
+    flag: int
     is_heads_first: bool
     packed: tuple[int, ...] = ()
     is_mask_type: bool = False
     """A number stands for the mask: 0 none, 1 causal from the first key, 2 causal to the last key."""
+    causal: int = 2
+    """What the flag means."""
+    bias: int = -1
+    """Where a bias of the scores stands, which is read too."""
+    window: tuple[int, ...] = ()
+    """Where the sizes of a sliding window stand."""
 
 
 def pairs(num_queries: int, num_keys: int, first: int) -> int:
@@ -40,18 +46,18 @@ def pairs(num_queries: int, num_keys: int, first: int) -> int:
 
 def _num_pairs(call: Call, places: _Places, num_queries: int, num_keys: int) -> int:
     if places.is_mask_type:
-        mask = call.number(places.causal)
+        mask = call.number(places.flag)
         if mask not in (0, 1, 2):
             raise Unknown
     else:
-        mask = 2 if call.flag(places.causal) else 0
+        mask = places.causal if call.flag(places.flag) else 0
     first = {0: num_keys, 1: 1, 2: num_keys - num_queries + 1}[mask]
     return pairs(num_queries, num_keys, first)
 
 
 def _attention(places: _Places, is_backward: bool = False) -> Callable[[Call], Work]:
     def work(call: Call) -> Work:
-        if any(call.bytes(at) for at in places.packed):
+        if any(call.bytes(at) for at in places.packed) or any(map(call.is_number, places.window)):
             raise Unknown
         first = places.query
         query, key, value = (call.shape(at, 4) for at in (first, first + 1, first + 2))
@@ -62,6 +68,8 @@ def _attention(places: _Places, is_backward: bool = False) -> Callable[[Call], W
             raise Unknown
         scores = batch * heads * _num_pairs(call, places, num_queries, key[1])
         inputs = sum(call.bytes(at) for at in (first, first + 1, first + 2))
+        if places.bias >= 0:
+            inputs += call.bytes(places.bias)
         result = batch * num_queries * heads * value[3] * call.size(first)
         if is_backward:
             # Q·Kᵀ, dQ and dK are as wide as Q; dV and the scores' gradient as wide as V. What was read
@@ -74,20 +82,24 @@ def _attention(places: _Places, is_backward: bool = False) -> Callable[[Call], W
 
 
 FORMULAS: Mapping[str, Callable[[Call], Work]] = {
-    "aten::_flash_attention_forward": _attention(_Places(0, 8, False, packed=(3, 4))),
-    "aten::_efficient_attention_forward": _attention(_Places(0, 9, False, packed=(4, 5), is_mask_type=True)),
-    "aten::_cudnn_attention_forward": _attention(_Places(0, 10, True, packed=(4, 5))),
+    "aten::_flash_attention_forward": _attention(_Places(0, 8, False, packed=(3, 4), window=(11, 12))),
+    "aten::_efficient_attention_forward": _attention(
+        _Places(0, 9, False, packed=(4, 5), is_mask_type=True, bias=3)
+    ),
+    "aten::_cudnn_attention_forward": _attention(_Places(0, 10, True, packed=(4, 5), bias=3)),
     "aten::_scaled_dot_product_flash_attention": _attention(_Places(0, 4, True)),
-    "aten::_scaled_dot_product_efficient_attention": _attention(_Places(0, 6, True)),
-    "aten::_scaled_dot_product_cudnn_attention": _attention(_Places(0, 6, True)),
-    "aten::_flash_attention_backward": _attention(_Places(1, 11, False, packed=(6, 7)), is_backward=True),
+    "aten::_scaled_dot_product_efficient_attention": _attention(_Places(0, 6, True, causal=1, bias=3)),
+    "aten::_scaled_dot_product_cudnn_attention": _attention(_Places(0, 6, True, causal=1, bias=3)),
+    "aten::_flash_attention_backward": _attention(
+        _Places(1, 11, False, packed=(6, 7), window=(15, 16)), is_backward=True
+    ),
     "aten::_efficient_attention_backward": _attention(
-        _Places(1, 14, False, packed=(6, 7), is_mask_type=True), is_backward=True
+        _Places(1, 14, False, packed=(6, 7), is_mask_type=True, bias=4), is_backward=True
     ),
     "aten::_scaled_dot_product_flash_attention_backward": _attention(
         _Places(1, 11, True, packed=(6, 7)), is_backward=True
     ),
     "aten::_scaled_dot_product_efficient_attention_backward": _attention(
-        _Places(1, 11, True), is_backward=True
+        _Places(1, 11, True, causal=1, bias=4), is_backward=True
     ),
 }

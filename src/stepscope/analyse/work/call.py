@@ -110,6 +110,11 @@ class Call:
             raise Unknown
         return int(value)
 
+    def is_number(self, at: int) -> bool:
+        """Whether a whole number that is not negative was written there."""
+        value = self.values[at] if at < len(self.values) else None
+        return isinstance(value, str) and value.isdecimal()
+
     def flags(self, at: int) -> list[bool]:
         """A list of True and False."""
         value = self.values[at] if at < len(self.values) else None

@@ -69,9 +69,9 @@ def _in_place(flops: int) -> Callable[[Call], Work]:
 
 
 def _copy(call: Call) -> Work:
-    return Work(
-        0, math.prod(call.shape(0)) * (call.size(0) + call.size(1)), call.precision(0), is_matrix=False
-    )
+    if not (call.has(0) and call.has(1)):
+        raise Unknown
+    return Work(0, call.bytes(0) + call.bytes(1), call.precision(0), is_matrix=False)
 
 
 def _set(call: Call) -> Work:

@@ -29,9 +29,8 @@ RULE = Rule(
     about=Subject.DEVICE,
     verdict="undecided",
     title=Text(
-        en="Most idle time lies before work already issued, so the host is not the cause; the trace does not "
-        "show what it waits for",
-        zh="大部分空闲发生在任务已下发之后，原因不在主机；trace 中看不到它在等什么",
+        en="Most idle time lies before work already issued; the trace does not show what it waits for",
+        zh="大部分空闲发生在任务已下发之后；trace 中看不到它在等什么",
     ),
     explanation=Text(
         en="The work was issued in time, or its launch was not recorded: graph nodes that were not recorded, "
