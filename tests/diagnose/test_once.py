@@ -53,3 +53,58 @@ def test_a_wait_in_several_steps_or_in_one_of_two_is_the_job_s(waits: list[int],
     assert found.severity == "critical"
     assert "alone" not in made.verdict.text
     assert found.remedies[0].gain_share is not None
+
+
+def launch_bound(lengths: list[int], where: Path) -> report.Report:
+    """Steps that issue a kernel of 3 µs each 10 µs: the same share of idle time, however long they are."""
+    build, at = Build(), 0
+    for number, length in enumerate(lengths, 1):
+        build = build.step(number, at, at + length)
+        for t in range(at, at + length, 10):
+            build = build.op("aten::add", t, t + 9)
+            build = build.kernel("gemm", t + 6, t + 9, launched=(t + 4, t + 5))
+        at += length
+    file = where / "t.json"
+    file.write_text(build.write())
+    return stepscope.diagnose(file)
+
+
+@pytest.mark.parametrize("lengths", [[400] * 4, [400, 400, 400, 2000], [400] * 9 + [4800]])
+def test_a_long_step_with_no_more_than_its_share_is_not_alone(lengths: list[int], tmp_path: Path) -> None:
+    made = launch_bound(lengths, tmp_path)
+    assert (made.findings[0].rule, made.findings[0].severity) == ("launch-bound", "critical")
+    assert "alone" not in made.verdict.text
+
+
+def periodic(slow: str | None, where: Path, *, is_busy: bool = False) -> report.Report:
+    """32 steps of 100 µs; each fourth takes 200 more, computing all the while or doing what the mark says."""
+    build, at = Build(), 0
+    for number in range(1, 33):
+        more = 200 if number % 4 == 0 else 0
+        build = build.step(number, at, at + 100 + more)
+        build = build.op("aten::mm", at, at + 4)
+        busy = 100 + more if is_busy else 100
+        build = build.kernel("gemm", at + 2, at + busy, launched=(at + 1, at + 2))
+        if more and slow is not None:
+            build = build.note(slow, at + 100, at + 300)
+        at += 100 + more
+    file = where / "t.json"
+    file.write_text(build.write())
+    return stepscope.diagnose(file)
+
+
+def test_steps_that_compute_longer_at_intervals_are_no_stall(tmp_path: Path) -> None:
+    """Gradient accumulation: the optimizer's kernels run in each fourth step, and the device never waits."""
+    made = periodic(None, tmp_path, is_busy=True)
+    assert made.verdict.class_ == "healthy"
+    assert not [finding for finding in made.findings if finding.rule == "periodic-stall"]
+
+
+@pytest.mark.parametrize("mark", ["save_checkpoint", "evaluate", "something of ours"])
+def test_a_stall_at_intervals_costs_what_it_takes_whatever_it_is_called(mark: str, tmp_path: Path) -> None:
+    """Eight times 200 µs of 4,800."""
+    made = periodic(mark, tmp_path)
+    found = next(finding for finding in made.findings if finding.rule == "periodic-stall")
+    assert found.cost is not None
+    assert found.cost.share == pytest.approx(1600 / 4800, abs=0.02)
+    assert found.severity == "critical"

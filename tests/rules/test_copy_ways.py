@@ -43,3 +43,25 @@ def test_a_copy_that_nothing_hides_gets_the_cure_of_its_way(
     assert not any(other in text for other in others for text in texts), texts
     shown = {evidence.feature: evidence.value for evidence in found.evidence}
     assert shown[feature] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("where", ["in every step", "before the first"])
+def test_a_copy_back_behind_which_the_device_computes_costs_nothing(where: str, tmp_path: Path) -> None:
+    """A batch of 20 µs that nothing hides in each step of 100; a blocking copy back of 60 that computing hides,
+    or one of a whole model before the first step."""
+    build, blocking = Build(), ("Memcpy DtoH (Device -> Pageable)", "cudaMemcpyAsync")
+    if where == "before the first":
+        build = build.copy(blocking[0], -900, -100, launched=(-950, -90), stream=9)
+    for step in range(4):
+        at = step * 100
+        build = build.step(step, at, at + 100).op("aten::mm", at, at + 5)
+        build = build.copy("Memcpy HtoD (Pinned -> Device)", at + 5, at + 25, launched=(at + 1, at + 2))
+        build = build.kernel("gemm", at + 25, at + 100, launched=(at + 3, at + 4))
+        if where == "in every step":
+            build = build.copy(blocking[0], at + 88, at + 89, launched=(at + 30, at + 90), stream=9)
+    file = tmp_path / "t.json"
+    file.write_text(build.write())
+    found = next(f for f in stepscope.diagnose(file).findings if f.rule == "exposed-copy")
+    shown = {evidence.feature: evidence.value for evidence in found.evidence}
+    assert shown["to_device_copy_share"] > 0.9
+    assert not any(OF_RESULTS in remedy.text for remedy in found.remedies)

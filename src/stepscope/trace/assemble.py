@@ -79,15 +79,17 @@ def _unique(strings: list[str]) -> tuple[list[str], npt.NDArray[np.int32] | None
     return list(seen), ids
 
 
-def _decoded(raws: list[bytes]) -> tuple[list[str], npt.NDArray[np.int32] | None, int]:
-    """Strings, the new id of each raw one where that changed, and how many had to be mended."""
-    strings, num_mended = [], 0
+def _decoded(raws: list[bytes]) -> tuple[list[str], npt.NDArray[np.int32] | None, int, int]:
+    """Strings, the new id of each raw one where that changed, how many had to be mended, and how many bytes
+    the longest of those has."""
+    strings, num_mended, longest = [], 0, 0
     for raw in raws:
         text, is_mended = decode(raw)
-        num_mended += is_mended
+        if is_mended:
+            num_mended, longest = num_mended + 1, max(longest, len(raw))
         strings.append(text)
     unique, ids = _unique(strings)
-    return unique, ids, num_mended
+    return unique, ids, num_mended, longest
 
 
 def _compact(raw: bytes) -> str:
@@ -129,9 +131,9 @@ def assemble(
     """One trace. `events_at` is the offset of the event array's content in the text; `losses` were seen
     before."""
     core, tables = parsed.core, parsed.tables
-    names, name_ids, mended_names = _decoded(parsed.names)
-    cats, cat_ids, mended_cats = _decoded(parsed.cats)
-    strings, string_ids, mended_texts = _decoded(parsed.texts)
+    names, name_ids, mended_names, longest_name = _decoded(parsed.names)
+    cats, cat_ids, mended_cats, longest_cat = _decoded(parsed.cats)
+    strings, string_ids, mended_texts, longest_text = _decoded(parsed.texts)
     # One table of texts: strings first, JSON behind them.
     texts, all_ids = _unique([*strings, *map(_compact, parsed.raws)])
     text_ids = string_ids
@@ -140,6 +142,7 @@ def assemble(
         raw_ids = all_ids[raw_ids]
     tracks, track_ids = _tracks(parsed, core, names, name_ids, texts, text_ids)
     num_mended = mended_names + mended_cats + mended_texts
+    longest_mended = max(longest_name, longest_cat, longest_text)
 
     base_ns = _base(metadata)
     shift = np.int64(base_ns)
@@ -262,7 +265,7 @@ def assemble(
         tracks=tracks,
         metadata=metadata,
         anchor=anchor,
-        losses=(*losses, *_losses(state, events_at, num_mended, num_unpaired)),
+        losses=(*losses, *_losses(state, events_at, num_mended, longest_mended, num_unpaired)),
         num_events=state.num_kept,
         num_bytes=num_bytes,
         sha256=sha256,
@@ -386,7 +389,9 @@ HOLE_BYTES = 64 << 10
 """A stretch without a readable event as long as some two hundred of them is a hole, whatever tore it."""
 
 
-def _losses(state: State, events_at: int, num_mended: int, num_unpaired: int) -> list[Loss]:
+def _losses(
+    state: State, events_at: int, num_mended: int, longest_mended: int, num_unpaired: int
+) -> list[Loss]:
     """What the parser gave up or mended, as health issues in the making."""
 
     def at(offset: int) -> int | None:
@@ -418,14 +423,17 @@ def _losses(state: State, events_at: int, num_mended: int, num_unpaired: int) ->
         first = at(min((b for b in (state.first_lost, state.first_repair) if b >= 0), default=-1))
         where = f", the first at byte {first}" if first is not None else ""
         count = state.num_lost + state.num_repaired + num_mended + state.num_no_duration + num_unpaired
-        lost = state.lost_bytes
+        # A hole that begins inside a string is a part of that string.
+        lost = max(state.lost_bytes, longest_mended)
         if lost >= HOLE_BYTES:
             what.append(
                 f"{lost} bytes of it hold no event that can be read: device work of any step may be among "
                 "the others: its accounting is withheld"
             )
         text = "; ".join(what) + where
-        found.append(Loss("malformed_events", count, text, first, lost, is_cut=lost >= HOLE_BYTES))
+        found.append(
+            Loss("malformed_events", count, text, first, state.lost_bytes, is_cut=lost >= HOLE_BYTES)
+        )
     if state.num_bad_time:
         detail = (
             f"{state.num_bad_time} events have a time that is no number or beyond 64 bits and were left out"

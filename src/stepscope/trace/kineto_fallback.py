@@ -66,6 +66,8 @@ NEAR = 1024
 """How near a backslash makes the patterns with escapes the first choice."""
 REACH = 1024
 """Room for braces, white space and a key."""
+MAX_KEY = 4096
+"""A longer one is a hole that begins inside a key."""
 
 _READ_OF = {slot: read for read, slot in KEYS.values()}
 for _slot, _read in list(_READ_OF.items()):
@@ -412,6 +414,8 @@ class FallbackParser:
             if byte != 34 or needs_comma:
                 raise Malformed
             close = self._tokens.string_end(buf, p + 1)
+            if close - p - 1 > MAX_KEY:
+                raise Malformed
             key = buf[p + 1 : close]
             p = behind_colon(buf, close + 1)
             needs_comma = True
@@ -451,6 +455,8 @@ class FallbackParser:
             if byte != 34 or needs_comma:
                 raise Malformed
             close = self._tokens.string_end(buf, p + 1)
+            if close - p - 1 > MAX_KEY:
+                raise Malformed
             key = buf[p + 1 : close]
             p = behind_colon(buf, close + 1)
             value = self._tokens.value(buf, p)

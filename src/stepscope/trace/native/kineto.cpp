@@ -18,6 +18,8 @@
 
 namespace {
 
+constexpr int64_t kMaxKey = 4096;
+
 // The text between two values of an event: white space, commas, braces, a key and its colon. Writers repeat it to the byte,
 // so each one seen is kept with what it means and with what followed it; comparing it stands for parsing it.
 struct Glue {
@@ -260,6 +262,7 @@ struct Parser : Tokens {
       Text key = p + 1, close;
       Result r = string_end(key, end, &close);
       if (r != kOk) return r;
+      if (close - key > kMaxKey) return kBad;  // a hole that begins inside a key
       p = skip_space(close + 1, end);
       if (p >= end) return kNeedMore;
       if (*p != ':') return kBad;
