@@ -47,7 +47,7 @@ def test_a_copy_that_nothing_hides_gets_the_cure_of_its_way(
 
 @pytest.mark.parametrize("where", ["in every step", "before the first"])
 def test_a_copy_back_behind_which_the_device_computes_costs_nothing(where: str, tmp_path: Path) -> None:
-    """A batch of 20 µs that nothing hides in each step of 100; a blocking copy back of 60 that computing hides,
+    """A batch of 20 µs that nothing hides in each step of 100; a blocking copy back that computing hides,
     or one of a whole model before the first step."""
     build, blocking = Build(), ("Memcpy DtoH (Device -> Pageable)", "cudaMemcpyAsync")
     if where == "before the first":
