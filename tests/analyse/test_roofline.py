@@ -28,7 +28,7 @@ def at_peak(milliseconds: float, peak: float, precision: str, num_bytes: int = 1
 
 
 def test_half_of_the_peak_is_half() -> None:
-    place = roofline([(at_peak(2, BF16_PEAK, "bf16"), 1)] * 2, 8 * MS, H100)
+    place = roofline([(at_peak(2, BF16_PEAK, "bf16"), 1, 2)], 8 * MS, H100)
     assert place.peak_share == pytest.approx(0.5)
     assert place.bound == "compute"
     assert place.achieved_flops_per_second == pytest.approx(BF16_PEAK / 2)
@@ -36,11 +36,11 @@ def test_half_of_the_peak_is_half() -> None:
 
 @pytest.mark.parametrize(("cores", "peak"), [(1, TF32_PEAK), (0, FP32_PEAK)])
 def test_a_product_in_fp32_has_the_peak_that_its_kernels_tell(cores: int, peak: float) -> None:
-    assert roofline([(at_peak(1, peak, "fp32"), cores)], 4 * MS, H100).peak_share == pytest.approx(0.25)
+    assert roofline([(at_peak(1, peak, "fp32"), cores, 1)], 4 * MS, H100).peak_share == pytest.approx(0.25)
 
 
 def test_where_kernels_do_not_tell_an_fp32_product_has_no_share() -> None:
-    place = roofline([(at_peak(1, FP32_PEAK, "fp32"), -1)], 4 * MS, H100)
+    place = roofline([(at_peak(1, FP32_PEAK, "fp32"), -1, 1)], 4 * MS, H100)
     assert place.peak_share is None
     assert place.bound is None
     assert place.flops is not None
@@ -48,7 +48,7 @@ def test_where_kernels_do_not_tell_an_fp32_product_has_no_share() -> None:
 
 def test_calls_of_one_op_have_each_its_peak() -> None:
     """1 ms at the peak of TF32 and 1 ms at that of the vector units, in 4 ms."""
-    works = [(at_peak(1, TF32_PEAK, "fp32"), 1), (at_peak(1, FP32_PEAK, "fp32"), 0)]
+    works = [(at_peak(1, TF32_PEAK, "fp32"), 1, 1), (at_peak(1, FP32_PEAK, "fp32"), 0, 1)]
     assert roofline(works, 4 * MS, H100).peak_share == pytest.approx(0.5)
 
 
@@ -56,12 +56,12 @@ def test_calls_of_one_op_have_each_its_peak() -> None:
 def test_matrix_units_of_amd_do_fp32_as_fp32(name: str, share: float | None) -> None:
     model = hardware_of(name)
     assert model is not None
-    place = roofline([(at_peak(1, model.peak_flops["fp32"], "fp32"), 1)], 4 * MS, model)
+    place = roofline([(at_peak(1, model.peak_flops["fp32"], "fp32"), 1, 1)], 4 * MS, model)
     assert place.peak_share == (None if share is None else pytest.approx(share))
 
 
 def test_a_transform_has_no_share_and_is_no_error() -> None:
-    place = roofline([(at_peak(3, FP32_PEAK, "fp32"), 0)], 2 * MS, H100, is_direct=False)
+    place = roofline([(at_peak(3, FP32_PEAK, "fp32"), 0, 1)], 2 * MS, H100, is_direct=False)
     assert place.peak_share is place.excess is place.bound is None
     assert place.achieved_flops_per_second == pytest.approx(1.5 * FP32_PEAK)
 
@@ -82,13 +82,13 @@ def test_a_part_of_a_card_or_another_card_has_no_peaks_of_its_namesake(name: str
 def test_a_device_without_tf32_has_one_peak_for_fp32() -> None:
     assert V100 is not None
     work = at_peak(1, V100.peak_flops["fp32"], "fp32")
-    assert roofline([(work, -1)], 2 * MS, V100).peak_share == pytest.approx(0.5)
+    assert roofline([(work, -1, 1)], 2 * MS, V100).peak_share == pytest.approx(0.5)
 
 
 def test_little_arithmetic_on_much_data_is_bound_by_memory() -> None:
     """One operation for six bytes, of which the traffic alone takes 3 of 4 ms."""
     num_bytes = round(3e-3 * BANDWIDTH)
-    place = roofline([(Work(num_bytes // 6, num_bytes, "bf16", is_matrix=False), -1)], 4 * MS, H100)
+    place = roofline([(Work(num_bytes // 6, num_bytes, "bf16", is_matrix=False), -1, 1)], 4 * MS, H100)
     assert place.bound == "memory"
     assert place.memory_peak_share == pytest.approx(0.75)
     assert place.peak_share is None
@@ -96,13 +96,13 @@ def test_little_arithmetic_on_much_data_is_bound_by_memory() -> None:
 
 def test_data_out_of_a_cache_have_no_share_of_the_memory_s_rate() -> None:
     num_bytes = round(3e-3 * BANDWIDTH)
-    place = roofline([(Work(0, num_bytes, "bf16", is_matrix=False), -1)], 2 * MS, H100)
+    place = roofline([(Work(0, num_bytes, "bf16", is_matrix=False), -1, 1)], 2 * MS, H100)
     assert place.memory_peak_share is None
     assert place.achieved_bytes_per_second == pytest.approx(1.5 * BANDWIDTH)
 
 
 def test_more_than_the_peak_is_no_rate_but_an_error() -> None:
-    place = roofline([(at_peak(3, BF16_PEAK, "bf16"), 1)], 2 * MS, H100)
+    place = roofline([(at_peak(3, BF16_PEAK, "bf16"), 1, 1)], 2 * MS, H100)
     assert place.excess == pytest.approx(1.5)
     assert place.peak_share is place.achieved_flops_per_second is place.bound is None
 
@@ -110,12 +110,12 @@ def test_more_than_the_peak_is_no_rate_but_an_error() -> None:
 @pytest.mark.parametrize("hardware", [None, H100])
 def test_without_work_or_time_nothing_is_known(hardware: Hardware | None) -> None:
     assert roofline(None, MS, hardware) == NOT_KNOWN
-    assert roofline([(at_peak(1, BF16_PEAK, "bf16"), 1)], 0, hardware) == NOT_KNOWN
-    assert roofline([(Work(2**70, 1, "bf16", is_matrix=True), 1)], MS, hardware) == NOT_KNOWN
+    assert roofline([(at_peak(1, BF16_PEAK, "bf16"), 1, 1)], 0, hardware) == NOT_KNOWN
+    assert roofline([(Work(2**70, 1, "bf16", is_matrix=True), 1, 1)], MS, hardware) == NOT_KNOWN
 
 
 def test_of_an_unknown_device_rates_are_known_and_shares_are_not() -> None:
-    place = roofline([(Work(10**9, 10**6, "bf16", is_matrix=True), 1)], MS, None)
+    place = roofline([(Work(10**9, 10**6, "bf16", is_matrix=True), 1, 1)], MS, None)
     assert place.achieved_flops_per_second == pytest.approx(1e12)
     assert place.peak_share is place.memory_peak_share is place.bound is None
 

@@ -84,7 +84,7 @@ def test_a_kernel_s_op_does_this_work(name: str, correlation: int, traces: dict[
     assert trace.names[trace.spans.name_id[row]] == op
     works = Works(trace).of(np.array([row]))
     assert works is not None
-    assert [work.flops for work, _ in works] == [flops]
+    assert [work.flops for work, _, _ in works] == [flops]
 
 
 def published(folder: Path) -> Iterator[tuple[str, dict[str, str]]]:

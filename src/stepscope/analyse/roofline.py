@@ -54,9 +54,10 @@ class Works:
 
     def of(
         self, rows: npt.NDArray[np.integer], cores: npt.NDArray[np.integer] | None = None
-    ) -> list[tuple[Work, int]] | None:
+    ) -> list[tuple[Work, int, int]] | None:
         """The work of calls by their core rows, each with its flag of `cores`: 1 on tensor cores, 0 not, -1
-        not known (so where none are given). `None` where the work of any is not known.
+        not known (so where none are given), and how many calls are like it. `None` where the work of any is
+        not known.
         """
         name_id, at = self._trace.spans.name_id[rows], self._at[rows]
         flags = np.full(len(rows), -1) if cores is None else cores
@@ -65,12 +66,12 @@ class Works:
         ops = self._trace.ops
         columns = np.stack([name_id, ops.dims_id[at], ops.types_id[at], ops.concrete_id[at], flags], axis=1)
         found, count = np.unique(columns, axis=0, return_counts=True)
-        works: list[tuple[Work, int]] = []
+        works: list[tuple[Work, int, int]] = []
         for key, times in zip(found.tolist(), count.tolist(), strict=True):
             work = self._work((key[0], key[1], key[2], key[3]))
             if work is None:
                 return None
-            works += [(work, key[4])] * times
+            works.append((work, key[4], times))
         return works
 
     def _work(self, key: tuple[int, int, int, int]) -> Work | None:
@@ -82,7 +83,7 @@ class Works:
 
 
 def roofline(
-    works: list[tuple[Work, int]] | None,
+    works: list[tuple[Work, int, int]] | None,
     device_ns: int,
     hardware: Hardware | None,
     *,
@@ -90,21 +91,23 @@ def roofline(
 ) -> Roofline:
     """Where an op with this work, done in so much device time, stands.
 
-    With each work: 1 where its kernels ran on tensor cores, 0 where not, -1 where names do not tell. Not
-    `is_direct`: a transform (Winograd, FFT) does the same with less arithmetic: a share would say nothing.
+    With each work: 1 where its kernels ran on tensor cores, 0 where not, -1 where names do not tell; and how
+    often it was done. Not `is_direct`: a transform (Winograd, FFT) does the same with less arithmetic, so that a
+    share would say nothing.
     """
     if works is None or device_ns <= 0:
         return NOT_KNOWN
     seconds = device_ns / NS
-    flops, num_bytes = sum(work.flops for work, _ in works), sum(work.bytes for work, _ in works)
+    flops = sum(work.flops * times for work, _, times in works)
+    num_bytes = sum(work.bytes * times for work, _, times in works)
     if max(flops, num_bytes) > MOST:  # shapes that no memory holds
         return NOT_KNOWN
-    arithmetic = _sum(_arithmetic_seconds(work, hardware, cores) for work, cores in works)
+    arithmetic = _sum((_arithmetic_seconds(work, hardware, cores), times) for work, cores, times in works)
     if not is_direct:
         arithmetic = None
     bandwidth = hardware.memory_bytes_per_second if hardware is not None else None
     traffic = num_bytes / bandwidth if bandwidth else None
-    is_matrix = all(work.is_matrix for work, _ in works)
+    is_matrix = all(work.is_matrix for work, _, _ in works)
     share = arithmetic / seconds if arithmetic is not None and is_matrix else None
     if share is not None and share > 1:
         return Roofline(flops=flops, num_bytes=num_bytes, excess=share)
@@ -153,10 +156,10 @@ def _peak(work: Work, hardware: Hardware | None, cores: int) -> float | None:
     return peaks.get(faster if cores else work.precision)
 
 
-def _sum(values: Iterable[float | None]) -> float | None:
+def _sum(values: Iterable[tuple[float | None, int]]) -> float | None:
     total = 0.0
-    for value in values:
+    for value, times in values:
         if value is None:
             return None
-        total += value
+        total += value * times
     return total

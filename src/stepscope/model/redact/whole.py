@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
@@ -148,19 +149,24 @@ def redact_report(
     if keep_identities:
         return report
     everybody = known or NOBODY
-    for text in strings_of(report):
-        everybody = everybody | identities_in_text(text)
+    for text in set(strings_of(report)):
+        named = identities_in_text(text)
+        if named != NOBODY:
+            everybody = everybody | named
     pseudonyms = Pseudonyms(key, everybody)
     ids = {item.id for name in ("findings", "cards") for item in getattr(report, name, ())}
-    return map_strings(report, lambda text: text if text in ids else pseudonyms.apply(text))
+    # A report names the same ops and ranks over and over.
+    apply = functools.cache(pseudonyms.apply)
+    return map_strings(report, lambda text: text if text in ids else apply(text))
 
 
 def _leaves_without_secrets(value: T) -> tuple[T, int]:
     total = 0
+    judged = functools.cache(without_secrets)
 
     def clean(text: str) -> str:
         nonlocal total
-        kept, found = without_secrets(text)
+        kept, found = judged(text)
         total += found
         return kept
 
