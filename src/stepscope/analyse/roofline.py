@@ -92,8 +92,8 @@ def roofline(
     """Where an op with this work, done in so much device time, stands.
 
     With each work: 1 where its kernels ran on tensor cores, 0 where not, -1 where names do not tell; and how
-    often it was done. Not `is_direct`: a transform (Winograd, FFT) does the same with less arithmetic, so that a
-    share would say nothing.
+    often it was done. Not `is_direct`: a transform (Winograd, FFT) does the same with less arithmetic, so
+    that a share would say nothing.
     """
     if works is None or device_ns <= 0:
         return NOT_KNOWN
