@@ -67,3 +67,42 @@ def test_a_full_queue_is_no_offset(tmp_path: Path) -> None:
     file = tmp_path / "t.json"
     file.write_text(build.write())
     assert "clock_offset" not in codes(stepscope.diagnose(file))
+
+
+def test_a_few_delayed_calls_do_not_hide_an_offset(tmp_path: Path) -> None:
+    """As with 2,000 µs ahead, and one of the 450 launch calls held up until after its work has begun."""
+    build = Build()
+    for step in range(50):
+        at = step * 1000
+        build = build.step(step, at, at + 1000)
+        for i in range(9):
+            t = at + i * 100
+            end = t + 2500 if (step, i) == (20, 3) else t + 7
+            build = build.op("aten::add", t, t + 98)
+            build = build.kernel("gemm", t + 2011, t + 2031, launched=(t + 4, end))
+    file = tmp_path / "t.json"
+    file.write_text(build.write())
+    assert "clock_offset" in codes(stepscope.diagnose(file))
+
+
+def test_of_two_devices_nobody_knows_which_is_waited_for(tmp_path: Path) -> None:
+    """Device 0 has ended when the wait returns; device 1 works on for 300 µs."""
+    build = Build()
+    for step in range(12):
+        at = step * 1000
+        build = build.step(step, at, at + 1000)
+        for device in range(2):
+            start = at + 10 + 5 * device
+            build = build.op("aten::mm", at + 5 * device, at + 5 * device + 4)
+            build = build.kernel(
+                "gemm",
+                start,
+                at + 500 + 300 * device,
+                launched=(start - 8, start - 7),
+                device=device,
+                stream=7,
+            )
+        build = build.call("cudaDeviceSynchronize", at + 30, at + 505)
+    file = tmp_path / "t.json"
+    file.write_text(build.write())
+    assert "clock_offset" not in codes(stepscope.diagnose(file))

@@ -18,10 +18,12 @@ NAMES = {
         "void vllm::cross_device_reduce_1stage<__nv_bfloat16, 8>(vllm::RankData*)",
         "two_shot_all_reduce_kernel",
         "hcom_allReduce_",
+        "void userbuffers_fp16_sum_inplace_gpu_rr_rs_oop<8>(int, int, int)",
         "Memcpy PtoP (Device -> Device)",
     ],
     "gemm": [
         "hipblasLt_gemm",
+        "sm80_xmma_gemm_f32f32_f32f32_f32_nn_n_tilesize128x128x8_stage3_warpsize2x2x1_ffma_aligna4_alignc4_cublas",
         "volta_sgemm_128x32_nt",
         "nvjet_tst_64x64_64x16_2x1_2cta_v_bz_bias_TNT",
         "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1",
@@ -71,6 +73,9 @@ def test_a_kernel_has_its_class(cls: str, name: str) -> None:
     [
         ("nvjet_tst_64x64_64x16_2x1_v_bz_TNT", True),
         ("volta_sgemm_128x32_nt", False),
+        ("sm80_xmma_gemm_f32f32_f32f32_f32_nn_n_tilesize128x128x8_stage3_ffma_aligna4_cublas", False),
+        ("sm80_xmma_fprop_implicit_gemm_f32f32_f32f32_f32_nhwckrsc_nchw_ffma_cudnn", False),
+        ("sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_cublas", True),
         ("ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_64x3_nn", True),
         ("some_gemm_of_unknown_make", None),
         ("frobnicate_v2", None),

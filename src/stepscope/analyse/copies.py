@@ -21,6 +21,20 @@ HOST_COPY = re.compile("|".join(pattern.pattern for _, pattern in _WAYS))
 """A copy over the bus between host and device."""
 
 
+_MEMORY = re.compile("pageable|pinned", re.IGNORECASE)
+
+
+def pageable(trace: Trace, activities: Activities) -> dict[str, float]:
+    """`pageable_copy_share`: copies from or to pageable memory, 0..1 of copy time; empty without copies, and
+    where no name says what memory a copy is from (ROCm's do not)."""
+    which = activities.part == COPY
+    time = (activities.end_ns - activities.start_ns)[which]
+    names = np.unique(trace.spans.name_id[activities.row[which]]).tolist()
+    if not time.sum() or not any(_MEMORY.search(trace.names[name]) for name in names):
+        return {}
+    return {"pageable_copy_share": float(time[activities.is_pageable[which]].sum() / time.sum())}
+
+
 def ways(
     trace: Trace,
     activities: Activities,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -28,7 +27,6 @@ from stepscope.trace.link import COMMUNICATION, COPY, Activities
 from stepscope.trace.step import owner_of
 from stepscope.trace.thread import Threads
 
-_MEMORY = re.compile("pageable|pinned", re.IGNORECASE)
 UNEXPLAINED_OF_IDLE, UNEXPLAINED_OF_ALL = 0.5, 0.15
 """Shares of idle time and of all time from which on unexplained idle time is an issue of the trace."""
 
@@ -307,13 +305,7 @@ def _numbers(
     is_compute = (p.kinds[activities.row] == Kind.KERNEL) & (activities.part != COMMUNICATION)
     if is_compute.any():
         numbers["kernel_median_ns"] = float(np.median(duration[is_compute]))
-    is_copy = activities.part == COPY
-    copy_ns = int(duration[is_copy].sum())
-    names = np.unique(p.trace.spans.name_id[activities.row[is_copy]]).tolist()
-    # ROCm's names do not say what memory a copy is from.
-    if copy_ns and any(_MEMORY.search(p.trace.names[name]) for name in names):
-        numbers["pageable_copy_share"] = float(duration[is_copy & activities.is_pageable].sum() / copy_ns)
-    return numbers
+    return numbers | copies.pageable(p.trace, activities)
 
 
 def _step_numbers(p: Process, row: report.Accounting, compute_ns: I64) -> dict[str, float]:

@@ -56,8 +56,9 @@ def _answer(
         return (
             "undecided",
             Text(
-                en=": the trace is cut off, and device work of any step may be missing; record it again",
-                zh="：trace 被截断，任一步的设备活动都可能缺失；请重新录制",
+                en=": the trace is cut off or has holes, and device work of any step may be missing; record "
+                "it again",
+                zh="：trace 被截断或有缺失，任一步的设备活动都可能缺失；请重新录制",
             ),
             rows[0],
         )

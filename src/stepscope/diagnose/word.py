@@ -140,7 +140,7 @@ ONE_STEP = Text(
 HOST_ONLY = Text(en="no device work was recorded", zh="没有录到设备活动")
 """Why nothing of a device is judged in a run without one."""
 
-CUT = Text(en="the file is cut off", zh="文件被截断")
+CUT = Text(en="the file is cut off or has holes", zh="文件被截断或有缺失")
 NO_DEVICE = Text(en="no device work in this trace", zh="此 trace 中没有设备活动")
 WITHHELD = Text(en="the causes of idle time are withheld", zh="空闲原因不予给出")
 NO_HOST_ROWS = Text(en="the host's own work was not recorded", zh="没有录到主机自身的工作")

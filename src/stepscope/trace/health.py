@@ -35,7 +35,8 @@ DEGRADED_SHARE, WITHHELD_SHARE = 0.05, 0.50
 """Device time without launch that degrades, and that withholds, idle causes."""
 SURE_OFFSET_NS, LIKELY_OFFSET_NS, SAME_DELAY = 100_000, 100_000, 2
 """A wait for the device that returns so long before its work ends cannot be rounding; and the least time
-from a launch to its work is 2 to 45 microseconds in traces of eleven kinds of device, where they idle."""
+from a launch to its work is 2 to 45 microseconds in traces of eleven kinds of device, where they idle. Delays
+that differ by more than the factor are a queue's (our choice)."""
 LEAST_PAIRS, IDLE_OF_OFFSET = 20, 0.10
 """So many launches, and so much idle time, for none to start soon by chance."""
 _DEVICE_WAITS = frozenset(("cudaDeviceSynchronize", "hipDeviceSynchronize", "cuCtxSynchronize"))
@@ -356,8 +357,8 @@ def clock_offset(
     """A device clock ahead of the host's: then work seems to have been issued long before it starts, and idle
     time before it would be blamed on the device.
 
-    Certain where the host's wait for the whole device returns before the work that was issued before it ends;
-    likely where no work at all starts soon after its launch although the device stands idle.
+    Certain where the host's wait for the whole device returns before work that was issued before it ends;
+    likely where hardly any work starts soon after its launch, all as late, although the device stands idle.
     """
     has = np.flatnonzero(activities.launch_row >= 0)
     if len(has) < LEAST_PAIRS:

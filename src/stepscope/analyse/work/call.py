@@ -83,6 +83,7 @@ class Call:
         return self._name(at) in TYPES
 
     def precision(self, at: int = 0) -> str:
+        """Type of the tensor's elements, as the table of accelerators calls it."""
         return self._type(at)[0]
 
     def size(self, at: int = 0) -> int:
@@ -105,6 +106,7 @@ class Call:
         return found
 
     def number(self, at: int) -> int:
+        """A whole number, as `groups`."""
         value = self.values[at] if at < len(self.values) else None
         if not isinstance(value, str) or not re.fullmatch("-?[0-9]{1,18}", value):
             raise Unknown
@@ -124,6 +126,7 @@ class Call:
         return [word.strip() == "True" for word in words]
 
     def flag(self, at: int) -> bool:
+        """True or False."""
         flags = self.flags(at)
         if len(flags) != 1:
             raise Unknown
