@@ -90,7 +90,9 @@ def report_page() -> str:
     classes = [
         each
         for each in vars(report).values()
-        if isinstance(each, type) and each.__module__ == report.__name__
+        if isinstance(each, type)
+        and each.__module__.startswith(report.__name__)
+        and each is not report.base.Part
     ]
     for each in sorted(classes, key=lambda cls: cls is not report.Report):
         if not issubclass(each, msgspec.Struct) or each.__name__.startswith("_"):

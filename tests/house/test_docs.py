@@ -43,7 +43,8 @@ PARTS = [
     if isinstance(part, type)
     and issubclass(part, msgspec.Struct)
     and not part.__name__.startswith("_")
-    and part.__module__ == report.__name__
+    and part.__module__.startswith(report.__name__)
+    and part is not report.base.Part
 ]
 
 

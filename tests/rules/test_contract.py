@@ -13,7 +13,7 @@ from stepscope.model.text import Text
 from stepscope.rules import Rule, judge, load_catalog
 from stepscope.rules.rule import Clear, Finding, Undecided
 from tests.rules.series import outcomes, series
-from tests.rules.worked_runs import RUNS, Run
+from tests.rules.worked_runs import Run, all_runs
 
 CATALOG = load_catalog(others=())
 RULES = [pytest.param(rule, id=rule.id) for rule in CATALOG]
@@ -191,6 +191,7 @@ def test_every_feature_has_one_name_and_a_help() -> None:
     assert all(feature.help.endswith(".") for feature in features)
 
 
+RUNS = all_runs()
 ALL_RUNS = [
     pytest.param(CATALOG[rule_id], run, id=f"{rule_id}: {run.name}")
     for rule_id, runs in RUNS.items()

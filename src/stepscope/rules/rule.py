@@ -15,6 +15,7 @@ from stepscope.model import report
 from stepscope.model.feature import Clause, Facts, Feature
 from stepscope.model.report import Patch
 from stepscope.model.text import Text
+from stepscope.rules.signature import Signature
 
 __all__ = [
     "Capture",
@@ -164,6 +165,8 @@ class Rule:
     needs: Capture
     explains: tuple[str, ...] = ()
     on_host: OnHost | None = None
+    signature: Signature | None = None
+    """The picture of its documentation."""
 
     def for_host(self) -> Rule:
         """The rule for a run without an accelerator; what only a device's telemetry tells is not asked."""

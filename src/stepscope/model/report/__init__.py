@@ -1,0 +1,188 @@
+"""The report `stepscope.report/1`: what every verb, server and page says, in one fixed shape.
+
+Times are integer nanoseconds since the Unix epoch, shares and ratios are 0..1, step ranges are
+inclusive. What is not known is `None` here and absent in JSON; a measured zero is always written.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+from msgspec import field
+
+from stepscope.model.report.account import (
+    IDLE_CAUSES,
+    Accounting,
+    Communication,
+    Device,
+    HostShares,
+    Idle,
+    Variation,
+)
+from stepscope.model.report.base import (
+    SCHEMA,
+    Bound,
+    ClockMethod,
+    Confidence,
+    Effect,
+    EventKind,
+    HealthVerdict,
+    InputKind,
+    LagStatus,
+    LayerName,
+    Op,
+    Origin,
+    Part,
+    PatchKind,
+    Persistence,
+    RowStatus,
+    Scope,
+    Severity,
+    StepUse,
+    VerdictClass,
+    WindowKind,
+    written,
+)
+from stepscope.model.report.finding import (
+    Card,
+    Cost,
+    Evidence,
+    Finding,
+    Named,
+    Patch,
+    Remedy,
+    RuledOut,
+    Subject,
+    Undecided,
+    Where,
+)
+from stepscope.model.report.health import Health, HealthIssue, Withheld
+from stepscope.model.report.signal import Event, SignalStep, SignalSummary
+from stepscope.model.report.source import Input, Tool, Verdict
+from stepscope.model.report.table import Collective, Kernel, Operator, Straggler
+from stepscope.model.report.time import Clocks, RankClock, Representative, Step, TelemetryClock, Window
+
+__all__ = [
+    "IDLE_CAUSES",
+    "SCHEMA",
+    "Accounting",
+    "Bound",
+    "Card",
+    "ClockMethod",
+    "Clocks",
+    "Collective",
+    "Communication",
+    "Confidence",
+    "Cost",
+    "Device",
+    "Effect",
+    "Event",
+    "EventKind",
+    "Evidence",
+    "Finding",
+    "Health",
+    "HealthIssue",
+    "HealthVerdict",
+    "HostShares",
+    "Idle",
+    "Input",
+    "InputKind",
+    "Kernel",
+    "LagStatus",
+    "LayerName",
+    "Named",
+    "Op",
+    "Operator",
+    "Origin",
+    "Patch",
+    "PatchKind",
+    "Persistence",
+    "RankClock",
+    "Remedy",
+    "Report",
+    "Representative",
+    "RowStatus",
+    "RuledOut",
+    "Scope",
+    "Severity",
+    "SignalStep",
+    "SignalSummary",
+    "Step",
+    "StepUse",
+    "Straggler",
+    "Subject",
+    "TelemetryClock",
+    "Tool",
+    "Undecided",
+    "Variation",
+    "Verdict",
+    "VerdictClass",
+    "Where",
+    "Window",
+    "WindowKind",
+    "Withheld",
+    "decode",
+    "encode",
+]
+
+
+def _schema() -> Literal["stepscope.report/1"]:
+    return SCHEMA
+
+
+class Report(Part, frozen=True, kw_only=True):
+    """The whole report."""
+
+    schema: Literal["stepscope.report/1"] = field(default_factory=_schema)
+    """The version of this shape."""
+    tool: Tool
+    """Who wrote it."""
+    verdict: Verdict
+    """The one-line answer."""
+    health: Health
+    """Whether the data can carry it."""
+    inputs: tuple[Input, ...] = field(default_factory=written)
+    """Everything given, also what could not be used."""
+    clocks: Clocks | None = None
+    """Absent where no clocks were aligned."""
+    window: Window | None = None
+    """What time it is about; absent where the inputs have no wall time and no steps."""
+    steps: tuple[Step, ...] = field(default_factory=written)
+    """Every step of every rank, also those not counted."""
+    accounting: tuple[Accounting, ...] = field(default_factory=written)
+    """For every rank and device a row over steps, where there are any, and one over the trace."""
+    operators: tuple[Operator, ...] = field(default_factory=written)
+    """Up to 50 a rank, hottest first."""
+    top_operators: tuple[Operator, ...] = field(default_factory=written)
+    """The five hottest of the rank of the largest finding, else of the row that the verdict speaks of."""
+    kernels: tuple[Kernel, ...] = field(default_factory=written)
+    """Up to 50 a rank, hottest first."""
+    collectives: tuple[Collective, ...] = field(default_factory=written)
+    """By kind, group and message size, by total time."""
+    stragglers: tuple[Straggler, ...] = field(default_factory=written)
+    """Empty while ranks are judged alone."""
+    signals: tuple[SignalSummary, ...] = field(default_factory=written)
+    """Empty without telemetry."""
+    events: tuple[Event, ...] = field(default_factory=written)
+    """Empty without logs."""
+    findings: tuple[Finding, ...] = field(default_factory=written)
+    """Consequences after causes, then by cost."""
+    cards: tuple[Card, ...] = field(default_factory=written)
+    """One an incident, in the order of their first finding."""
+    ruled_out: tuple[RuledOut, ...] = field(default_factory=written)
+    """Causes that no device of any rank has; `because` is the first device's."""
+    undecided: tuple[Undecided, ...] = field(default_factory=written)
+    """Questions that stay open."""
+    next: str | None = None
+    """The next command to run."""
+
+
+def encode(report: Report) -> bytes:
+    """The report as compact JSON in UTF-8, fields in the order of the schema's classes."""
+    return msgspec.json.encode(report)
+
+
+def decode(data: bytes | str) -> Report:
+    """A report from its JSON; a field that does not fit raises `msgspec.ValidationError` with its path."""
+    return msgspec.json.decode(data, type=Report)

@@ -1,0 +1,9 @@
+"""Worked runs of allocator-thrash."""
+
+from tests.rules.worked_runs import Run
+
+RUNS = (
+    Run("warm-up allocates, later steps do not", {"idle_allocator_share": "0.01 0.00x5"}, "clearx6"),
+    Run("memory in pieces", {"idle_allocator_share": "0.00x2 0.12x3"}, "clearx2 findingx3"),
+    Run("just under, and just met", {"idle_allocator_share": "0.0499 0.05 _"}, "clear finding undecided"),
+)

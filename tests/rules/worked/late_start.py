@@ -1,0 +1,9 @@
+"""Worked runs of late-start."""
+
+from tests.rules.worked_runs import Run
+
+RUNS = (
+    Run("half a second before a graph replay", {"late_start_share": "0.97"}, "finding"),
+    Run("launches that take microseconds", {"late_start_share": "0.00x3"}, "clearx3"),
+    Run("just under, and just met", {"late_start_share": "0.1499 0.15 _"}, "clear finding undecided"),
+)
