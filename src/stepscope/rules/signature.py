@@ -1,8 +1,8 @@
 """What a cause looks like on a timeline: a small picture, as data.
 
-A lane is a line of letters, each of them one unit of time: equal letters in a row are one block, `.` is empty,
-`|` a boundary between steps (it takes no time). What a letter stands for is in `MARKS`; a letter that is not
-there is refused.
+A lane is a line of letters, each of them one unit of time: equal letters in a row are one block, a dot is
+empty, a bar a boundary between steps (it takes no time). What a letter stands for is in `MARKS`; a letter
+that is not there is refused.
 """
 
 from __future__ import annotations
