@@ -12,6 +12,7 @@ from typing import Any
 
 # An example of every part. A string with bars is one of those words; 0 is an integer, 0.0 a number; [0, 0] is
 # a pair, [x] any number of x. A key that ends in ! must be there; all others are absent where not known.
+PHASES = ("forward", "backward", "recompute", "optimizer", "other")
 OPERATOR = {
     "name!": "…",
     "count!": 0,
@@ -27,11 +28,22 @@ OPERATOR = {
     "peak_share": 0.0,
     "memory_peak_share": 0.0,
     "bound": "compute|memory|unknown",
+    "total_ns": 0,
+    "host_ns": 0,
+    "mean_ns": 0,
+    "p99_ns": 0,
+    "launch_latency_ns": 0,
+    "phases": {f"{phase}_ns!": 0 for phase in PHASES},
+    "called_from": "…",
 }
 DEVICE = {"index": 0, "uuid": "…", "kind": "…", "name": "…"}
 CAUSES = (
     "queued input preprocess host_sync copy_wait allocator gc compile checkpoint eval logging launch peer "
     "profiler python unknown"
+).split()
+COMPUTE = (
+    "recompute optimizer layout gemm convolution attention normalization softmax elementwise reduction "
+    "embedding triton other"
 ).split()
 RULED_OUT = {"rule!": "…", "because!": "…"}
 SHAPE: dict[str, Any] = {
@@ -126,6 +138,7 @@ SHAPE: dict[str, Any] = {
             "copy_exposed_ns!": 0,
             "idle_ns!": 0,
             "idle!": {f"{cause}_ns!": 0 for cause in CAUSES},
+            "compute": {f"{kind}_ns!": 0 for kind in COMPUTE},
             "communication": {
                 "total_ns!": 0,
                 "hidden_ns!": 0,
@@ -147,6 +160,53 @@ SHAPE: dict[str, Any] = {
     ],
     "operators!": [OPERATOR],
     "top_operators!": [OPERATOR],
+    "operator_shapes!": [
+        {
+            "name!": "…",
+            "shapes!": "…",
+            "count!": 0,
+            "device_ns!": 0,
+            "rank": 0,
+            "types": "…",
+            "share": 0.0,
+            "mean_ns": 0,
+            "p99_ns": 0,
+            "tensor_core": True,
+            "flops": 0,
+            "bytes": 0,
+            "peak_share": 0.0,
+            "memory_peak_share": 0.0,
+            "bound": "compute|memory|unknown",
+            "is_aligned": True,
+        }
+    ],
+    "modules!": [
+        {
+            "path!": "…",
+            "device_ns!": 0,
+            "total_ns!": 0,
+            "rank": 0,
+            "share": 0.0,
+            "forward_ns": 0,
+            "backward_ns": 0,
+        }
+    ],
+    "efficiency!": [
+        {
+            "device!": DEVICE,
+            "total_ns!": 0,
+            "rank": 0,
+            "flops": 0,
+            "recomputed_flops": 0,
+            "known_share": 0.0,
+            "model_flops": 0,
+            "is_given": True,
+            "hfu": 0.0,
+            "mfu": 0.0,
+            "precision": "…",
+            "peak_flops_per_second": 0.0,
+        }
+    ],
     "kernels!": [
         {
             "name!": "…",
@@ -157,6 +217,9 @@ SHAPE: dict[str, Any] = {
             "share": 0.0,
             "mean_ns": 0,
             "p99_ns": 0,
+            "launch_latency_ns": 0,
+            "after_idle_count": 0,
+            "after_idle_ratio": 0.0,
         }
     ],
     "collectives!": [
@@ -271,7 +334,7 @@ SHAPE: dict[str, Any] = {
     "next": "…",
 }
 SECONDS_2100 = 4_102_444_800
-_MAY_EXCEED_ONE = ("peak_share", "link_share")
+_MAY_EXCEED_ONE = ("link_share",)
 
 
 def broken(written: Any) -> list[str]:
@@ -321,7 +384,7 @@ def _leaf(value: Any, example: Any, at: str) -> Iterator[str]:
 def _unit(value: float, at: str) -> Iterator[str]:
     """What a name promises of its number."""
     name = at.rpartition(".")[2].partition("[")[0]
-    if name.endswith(("_share", "share")) or name in ("coverage", "gain_share"):
+    if name.endswith(("_share", "share")) or name in ("coverage", "gain_share", "hfu", "mfu"):
         if value < 0 or (value > 1 and name not in _MAY_EXCEED_ONE):
             yield f"{at}: {value} is no share from 0 to 1"
     elif name.endswith("_ns") or name in ("count", "events", "bytes", "redacted", "num_steps", "span"):
@@ -342,6 +405,14 @@ def _relations(r: dict[str, Any]) -> Iterator[str]:
         yield "report.findings: an id is not unique"
     for finding in r["findings"]:
         yield from _finding(finding, ids)
+    for place, each in enumerate(r["operators"]):
+        if "phases" in each and sum(each["phases"].values()) != each["device_ns"]:
+            yield f"report.operators[{place}]: the phases do not sum to device_ns"
+        if each.get("total_ns", each["device_ns"]) < each["device_ns"]:
+            yield f"report.operators[{place}]: less with its inner ops than without"
+    for place, each in enumerate(r["modules"]):
+        if each["total_ns"] < each["device_ns"]:
+            yield f"report.modules[{place}]: less with its inner modules than without"
     on_cards = [each for card in r["cards"] for each in card["findings"]]
     if sorted(on_cards) != sorted(ids):
         yield "report.cards: not every finding lies on one card"
@@ -360,6 +431,8 @@ def _row(row: dict[str, Any], at: str) -> Iterator[str]:
         yield f"{at}: the parts do not sum to total_ns"
     if sum(row["idle"].values()) != row["idle_ns"]:
         yield f"{at}: the causes do not sum to idle_ns"
+    if "compute" in row and sum(row["compute"].values()) != row["compute_ns"]:
+        yield f"{at}: the kinds do not sum to compute_ns"
     if row["scope"] == "trace" and row["num_steps"] != 0:
         yield f"{at}: a row of the whole trace counts steps"
     if not row["device"]:

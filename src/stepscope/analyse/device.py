@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from stepscope.analyse import collective, copies, host
 from stepscope.analyse.account import Parts, WindowSums, idle_struct, parts_of, window_sums, without_causes
+from stepscope.analyse.compute import compute_of, own_ns
 from stepscope.analyse.culprit import activity_culprits, culprits
 from stepscope.analyse.idle import IdlePieces, idle_pieces, largest_gaps_ns, late_starts
+from stepscope.analyse.launched import Launched
 from stepscope.analyse.use import UsedSteps
 from stepscope.analyse.variation import periodic_excess_ns, variation
 from stepscope.analyse.window import Windows, host_windows, windows
@@ -44,7 +47,7 @@ class Process:
     facts: NameFacts
     threads: Threads
     activities: Activities
-    launch_thread: I32
+    who: Launched
     is_blocking_copy: npt.NDArray[np.bool_]
     is_launch_call: npt.NDArray[np.bool_]
     used: UsedSteps
@@ -83,7 +86,7 @@ class DeviceResult:
 def analyse_device(p: Process, device: int) -> DeviceResult:
     """Everything about one device."""
     mine = p.activities.device == device
-    activities = p.activities.take(mine)
+    activities, who = p.activities.take(mine), p.who.take(mine)
     owner = owner_of(p.used.steps, activities.called_ns, activities.launch_row >= 0)
     parts = parts_of(activities)
     first, last = int(activities.start_ns.min()), int(activities.end_ns.max())
@@ -101,7 +104,7 @@ def analyse_device(p: Process, device: int) -> DeviceResult:
     idle = idle_pieces(
         activities,
         timeline,
-        p.launch_thread[mine],
+        who.thread,
         p.is_blocking_copy[mine],
         p.used.steps,
         owner,
@@ -116,7 +119,10 @@ def analyse_device(p: Process, device: int) -> DeviceResult:
         status = _status(launches, p.idle_effect)
         sums = window_sums(scope.windows.start_ns, scope.windows.end_ns, parts, idle)
         all_sums.append(sums)
-        rows.append(_row(p, scope, without_causes(sums) if status == "withheld" else sums, info, status))
+        row = _row(p, scope, without_causes(sums) if status == "withheld" else sums, info, status)
+        rows.append(
+            msgspec.structs.replace(row, compute=compute_of(who.kind, own_ns(activities, scope.inside)))
+        )
 
     inside, status = scopes[0].inside, rows[0].status
     hardware = hardware_of(info.name)

@@ -8,8 +8,13 @@ import numpy.typing as npt
 
 from stepscope.analyse import collective
 from stepscope.analyse.device import Process, analyse_cpu, analyse_device, device_name
+from stepscope.analyse.efficiency import efficiency
 from stepscope.analyse.idle import prepared_ns
-from stepscope.analyse.operator import kernel_table, operator_table
+from stepscope.analyse.kernel import kernel_table
+from stepscope.analyse.launched import launched
+from stepscope.analyse.module import module_table
+from stepscope.analyse.operator import Calls, operator_table, phases_struct
+from stepscope.analyse.shape import shape_table
 from stepscope.analyse.use import UsedSteps, graph_coverage, use_steps
 from stepscope.model import report
 from stepscope.model.analysis import ALL_ACCOUNTING, ALL_CAUSES, COLLECTIVE_PARTS, RankAnalysis
@@ -171,13 +176,15 @@ def _analyse_process(
     numbers = {"unclassified_share": unclassified} if len(activities) else {}
     if coverage is not None:
         numbers["graph_coverage"] = coverage
+    launch_thread = np.where(has_launch, spans.track_id[activities.launch_row], -1).astype(np.int32)
+    who = launched(trace, activities, threads.rows, launch_thread)
     process = Process(
         trace=trace,
         kinds=kinds,
         facts=facts,
         threads=threads,
         activities=activities,
-        launch_thread=np.where(has_launch, spans.track_id[activities.launch_row], -1).astype(np.int32),
+        who=who,
         is_blocking_copy=is_blocking_copy,
         is_launch_call=is_launch_call,
         used=used,
@@ -200,9 +207,8 @@ def _analyse_process(
         results = [analyse_cpu(process, is_device_unseen=is_unseen)]
     chosen = _chosen(activities, used)
     models = {device: hardware_of(device_name(trace, device)) for device in set(activities.device.tolist())}
-    operators, found = operator_table(
-        trace, activities, threads.rows, process.launch_thread, rank, chosen, models
-    )
+    calls = Calls(trace, activities, who, chosen, models)
+    operators, found = operator_table(calls, threads.rows, rank)
     issues += found
     merged = health.merge(issues)
     collectives = tuple(row for result in results for row in result.collectives)
@@ -217,6 +223,18 @@ def _analyse_process(
         operators=operators,
         kernels=kernel_table(trace, activities, rank, chosen & (kinds[activities.row] == Kind.KERNEL)),
         collectives=collectives,
+        operator_shapes=shape_table(calls, rank),
+        modules=module_table(calls, threads.rows, rank),
+        efficiency=tuple(
+            each
+            for each in (
+                efficiency(calls, result.rows[0].device, result.rows[0].total_ns, rank) for result in results
+            )
+            if each is not None
+        )
+        if len(activities)
+        else (),
+        phases=phases_struct(calls, slice(None)) if len(calls.duration_ns) else None,
         accelerator=accelerator,
         is_cut=any(loss.is_cut for loss in trace.losses),
     )

@@ -102,7 +102,7 @@ def roofline(
     num_bytes = sum(work.bytes * times for work, _, times in works)
     if max(flops, num_bytes) > MOST:  # shapes that no memory holds
         return NOT_KNOWN
-    arithmetic = _sum((_arithmetic_seconds(work, hardware, cores), times) for work, cores, times in works)
+    arithmetic = _sum((arithmetic_seconds(work, hardware, cores), times) for work, cores, times in works)
     if not is_direct:
         arithmetic = None
     bandwidth = hardware.memory_bytes_per_second if hardware is not None else None
@@ -126,14 +126,15 @@ def roofline(
     )
 
 
-def _arithmetic_seconds(work: Work, hardware: Hardware | None, cores: int) -> float | None:
+def arithmetic_seconds(work: Work, hardware: Hardware | None, cores: int) -> float | None:
+    """Seconds that the arithmetic takes at the device's peak, `None` where the peak is unknown."""
     if work.flops == 0:
         return 0.0
-    peak = _peak(work, hardware, cores)
+    peak = peak_of(work, hardware, cores)
     return work.flops / peak if peak else None
 
 
-def _peak(work: Work, hardware: Hardware | None, cores: int) -> float | None:
+def peak_of(work: Work, hardware: Hardware | None, cores: int) -> float | None:
     """FLOP/s that bound this work.
 
     Arithmetic on single elements runs on the vector units, in single precision whatever the operands are. A

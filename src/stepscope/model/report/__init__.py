@@ -12,9 +12,11 @@ import msgspec
 from msgspec import field
 
 from stepscope.model.report.account import (
+    COMPUTE_KINDS,
     IDLE_CAUSES,
     Accounting,
     Communication,
+    Compute,
     Device,
     HostShares,
     Idle,
@@ -60,10 +62,20 @@ from stepscope.model.report.finding import (
 from stepscope.model.report.health import Health, HealthIssue, Withheld
 from stepscope.model.report.signal import Event, SignalStep, SignalSummary
 from stepscope.model.report.source import Input, Tool, Verdict
-from stepscope.model.report.table import Collective, Kernel, Operator, Straggler
+from stepscope.model.report.table import (
+    Collective,
+    Efficiency,
+    Kernel,
+    Module,
+    Operator,
+    OperatorShape,
+    Phases,
+    Straggler,
+)
 from stepscope.model.report.time import Clocks, RankClock, Representative, Step, TelemetryClock, Window
 
 __all__ = [
+    "COMPUTE_KINDS",
     "IDLE_CAUSES",
     "SCHEMA",
     "Accounting",
@@ -73,10 +85,12 @@ __all__ = [
     "Clocks",
     "Collective",
     "Communication",
+    "Compute",
     "Confidence",
     "Cost",
     "Device",
     "Effect",
+    "Efficiency",
     "Event",
     "EventKind",
     "Evidence",
@@ -91,13 +105,16 @@ __all__ = [
     "Kernel",
     "LagStatus",
     "LayerName",
+    "Module",
     "Named",
     "Op",
     "Operator",
+    "OperatorShape",
     "Origin",
     "Patch",
     "PatchKind",
     "Persistence",
+    "Phases",
     "RankClock",
     "Remedy",
     "Report",
@@ -156,6 +173,12 @@ class Report(Part, frozen=True, kw_only=True):
     """Up to 50 a rank, hottest first."""
     top_operators: tuple[Operator, ...] = field(default_factory=written)
     """The five hottest of the rank of the largest finding, else of the row that the verdict speaks of."""
+    operator_shapes: tuple[OperatorShape, ...] = field(default_factory=written)
+    """Ops by the shapes of their arguments, up to 50 a rank, hottest first; empty where not recorded."""
+    modules: tuple[Module, ...] = field(default_factory=written)
+    """Modules of the model, up to 50 a rank, hottest first; empty without Python stacks."""
+    efficiency: tuple[Efficiency, ...] = field(default_factory=written)
+    """Arithmetic of each device against its peak; empty where no shapes of matrix work are known."""
     kernels: tuple[Kernel, ...] = field(default_factory=written)
     """Up to 50 a rank, hottest first."""
     collectives: tuple[Collective, ...] = field(default_factory=written)

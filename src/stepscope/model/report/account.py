@@ -61,6 +61,44 @@ class Idle(msgspec.Struct, frozen=True, kw_only=True):
 IDLE_CAUSES: tuple[str, ...] = tuple(name.removesuffix("_ns") for name in Idle.__struct_fields__)
 
 
+class Compute(msgspec.Struct, frozen=True, kw_only=True):
+    """Compute time of one device by kind, in nanoseconds; all kinds are always written and sum to
+    `compute_ns`.
+
+    Of kernels that run at once the one that began first counts.
+    """
+
+    recompute_ns: int = 0
+    """Forward work done again in the backward pass (activation checkpointing), whatever it computes."""
+    optimizer_ns: int = 0
+    """Everything that the optimizer's step launched, and kernels named after an optimizer."""
+    layout_ns: int = 0
+    """Nothing but moving elements to another layout."""
+    gemm_ns: int = 0
+    """Matrix products."""
+    convolution_ns: int = 0
+    """Convolutions."""
+    attention_ns: int = 0
+    """Fused attention."""
+    normalization_ns: int = 0
+    """Batch, layer, group and RMS normalisation."""
+    softmax_ns: int = 0
+    """Softmax."""
+    elementwise_ns: int = 0
+    """Elementwise kernels, casts and copies made by kernels among them."""
+    reduction_ns: int = 0
+    """Sums, scans and sorts."""
+    embedding_ns: int = 0
+    """Table look-ups."""
+    triton_ns: int = 0
+    """Kernels that a compiler or Triton generated: what they compute is not in their name."""
+    other_ns: int = 0
+    """Everything else."""
+
+
+COMPUTE_KINDS: tuple[str, ...] = tuple(name.removesuffix("_ns") for name in Compute.__struct_fields__)
+
+
 class Communication(Part, frozen=True, kw_only=True):
     """Collectives of one device; the parts that need other ranks are absent without them."""
 
@@ -132,6 +170,8 @@ class Accounting(Part, frozen=True, kw_only=True):
     """Whether the idle causes can be believed: with `withheld` all of them are `unknown_ns`."""
     rank: int | None = None
     """Absent where the trace names none."""
+    compute: Compute | None = None
+    """`compute_ns` by kind; absent for a run without an accelerator."""
     communication: Communication | None = None
     """Absent where no collective ran."""
     host: HostShares | None = None

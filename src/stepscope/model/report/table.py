@@ -2,9 +2,27 @@
 
 from __future__ import annotations
 
+import msgspec
 from msgspec import field
 
+from stepscope.model.report.account import Device
 from stepscope.model.report.base import Bound, Part, Persistence
+
+
+class Phases(msgspec.Struct, frozen=True, kw_only=True):
+    """Device time by the part of the step that launched it, in nanoseconds; all are always written."""
+
+    forward_ns: int = 0
+    """From the first to the last op that autograd records, between backward passes."""
+    backward_ns: int = 0
+    """Inside autograd's rows, recomputation apart."""
+    recompute_ns: int = 0
+    """Forward work done again in the backward pass."""
+    optimizer_ns: int = 0
+    """Inside `Optimizer.step`."""
+    other_ns: int = 0
+    """In none of these: input, gradient clipping, evaluation; the forward pass too where the trace has no
+    sequence numbers."""
 
 
 class Operator(Part, frozen=True, kw_only=True):
@@ -43,6 +61,113 @@ class Operator(Part, frozen=True, kw_only=True):
     above 1, the data then came out of a cache."""
     bound: Bound | None = None
     """Which limit of the roofline it is nearer to."""
+    total_ns: int | None = None
+    """`device_ns` and that of the ops called inside it; absent of work that no op issued."""
+    host_ns: int | None = None
+    """Time of the host in it, in all threads, over the whole trace; absent of work that no op issued."""
+    mean_ns: int | None = None
+    """Device time of a call, the mean."""
+    p99_ns: int | None = None
+    """Device time of a call, the 99th percentile."""
+    launch_latency_ns: int | None = None
+    """Median time from the start of a launching call to the start of its work: time in the queue is part of
+    it; absent without a recorded launch."""
+    phases: Phases | None = None
+    """`device_ns` by phase of the step; absent where the trace marks none."""
+    called_from: str | None = None
+    """The line of Python that most of its device time was launched from, frameworks left out; absent without
+    Python stacks."""
+
+
+class OperatorShape(Part, frozen=True, kw_only=True):
+    """The calls of one op with the same shapes and types."""
+
+    name: str
+    """The op's name."""
+    shapes: str
+    """Shapes of its arguments, as the profiler wrote them."""
+    count: int
+    """How often it was called so and issued device work."""
+    device_ns: int
+    """Sum of the durations of the device activities it issued."""
+    rank: int | None = None
+    """Absent where the trace names none."""
+    types: str | None = None
+    """Types of its arguments, as the profiler wrote them; absent where they were not recorded."""
+    share: float | None = None
+    """`device_ns`, as `Operator.share`."""
+    mean_ns: int | None = None
+    """Device time of a call, the mean."""
+    p99_ns: int | None = None
+    """Device time of a call, the 99th percentile."""
+    tensor_core: bool | None = None
+    """As `Operator.tensor_core`."""
+    flops: int | None = None
+    """As `Operator.flops`."""
+    bytes: int | None = None
+    """As `Operator.bytes`."""
+    peak_share: float | None = None
+    """As `Operator.peak_share`."""
+    memory_peak_share: float | None = None
+    """As `Operator.memory_peak_share`."""
+    bound: Bound | None = None
+    """As `Operator.bound`."""
+    is_aligned: bool | None = None
+    """Of a matrix product on tensor cores: whether every dimension fills whole 16-byte pieces, as fast
+    kernels need; absent of other ops."""
+
+
+class Module(Part, frozen=True, kw_only=True):
+    """One module of the model by its place, with the device time that its calls launched."""
+
+    path: str
+    """Names of the modules from the outermost to this one, joined by `/`."""
+    device_ns: int
+    """Launched in it and in no module inside it."""
+    total_ns: int
+    """Launched in it and in all modules inside it."""
+    rank: int | None = None
+    """Absent where the trace names none."""
+    share: float | None = None
+    """`total_ns` of the summed durations of all device activities in scope."""
+    forward_ns: int | None = None
+    """The part of `total_ns` in the forward pass; absent where the trace marks no phases."""
+    backward_ns: int | None = None
+    """The part of `total_ns` in the backward pass, recomputation included: linked to the module by autograd's
+    sequence numbers; absent where the trace marks no phases."""
+
+
+class Efficiency(Part, frozen=True, kw_only=True):
+    """Arithmetic of one device against what it can do, over the row of the accounting that decides.
+
+    HFU counts all matrix arithmetic that ran, MFU only what the model needs: without recomputation.
+    """
+
+    device: Device
+    """Whose arithmetic."""
+    total_ns: int
+    """The time it is measured against: all time of the row."""
+    rank: int | None = None
+    """Absent where the trace names none."""
+    flops: int | None = None
+    """Of matrix products, convolutions and attention of known shape."""
+    recomputed_flops: int | None = None
+    """The part of `flops` that repeats forward work in the backward pass; absent where phases are unknown."""
+    known_share: float | None = None
+    """Device time of matrix work whose arithmetic is known, of the device time of all matrix work."""
+    model_flops: int | None = None
+    """Arithmetic that the model needs: as given, else `flops` without `recomputed_flops`; absent where the
+    arithmetic of over a tenth of the matrix work is unknown."""
+    is_given: bool | None = None
+    """True where `model_flops` were given and not derived."""
+    hfu: float | None = None
+    """Time that `flops` take at the peak of each op's precision, of `total_ns`."""
+    mfu: float | None = None
+    """Time that `model_flops` take at the peak, of `total_ns`."""
+    precision: str | None = None
+    """The precision of most of the arithmetic: its peak is the one to compare with."""
+    peak_flops_per_second: float | None = None
+    """The dense peak of the device in that precision; absent where it is unknown."""
 
 
 class Kernel(Part, frozen=True, kw_only=True):
@@ -65,6 +190,14 @@ class Kernel(Part, frozen=True, kw_only=True):
     """Its mean duration."""
     p99_ns: int | None = None
     """The 99th percentile of its durations."""
+    launch_latency_ns: int | None = None
+    """Median time from the start of a launching call to its start: time in the queue is part of it; absent
+    without a recorded launch."""
+    after_idle_count: int | None = None
+    """How often it began within a millisecond of an idle time of a millisecond or more; absent under 3."""
+    after_idle_ratio: float | None = None
+    """Its duration then over the median of its runs with the same grid: the median; above 1 where clocks have
+    to rise again."""
 
 
 class Collective(Part, frozen=True, kw_only=True):

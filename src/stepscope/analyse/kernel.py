@@ -1,0 +1,96 @@
+"""Kernels by name: how often, how long, how late after their launch, and whether idle times slow them."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from stepscope.analyse.group import groups
+from stepscope.model import report
+from stepscope.model.trace import I32, I64, Trace
+from stepscope.trace.kernel_class import CLASSES
+from stepscope.trace.link import COMPUTE, Activities
+
+MAX_KERNELS = 50
+IDLE_NS = 1_000_000
+"""An idle time from which on clocks may have fallen: drivers lower them within milliseconds."""
+LEAST_AFTER_IDLE = 3
+
+
+def kernel_table(
+    trace: Trace, activities: Activities, rank: int | None, chosen: npt.NDArray[np.bool_]
+) -> tuple[report.Kernel, ...]:
+    """The hottest kernels by name over the chosen activities; share of summed device time."""
+    name_id = trace.spans.name_id[activities.row[chosen]]
+    duration = (activities.end_ns - activities.start_ns)[chosen]
+    cls = activities.cls[chosen]
+    total = int(duration.sum())
+    is_after_idle = after_idle(activities)[chosen] & (activities.part[chosen] == COMPUTE)
+    ratio = _against_alike(trace, activities.row[chosen], duration)
+    latency = latencies(activities)[chosen]
+    table = sorted(groups(name_id), key=lambda g: -int(duration[g[1]].sum()))[:MAX_KERNELS]
+    result = []
+    for name, members in table:
+        late = ratio[members][is_after_idle[members]]
+        is_told = len(late) >= LEAST_AFTER_IDLE and len(members) - len(late) >= LEAST_AFTER_IDLE
+        result.append(
+            report.Kernel(
+                rank=rank,
+                name=trace.names[name],
+                class_=CLASSES[int(cls[members[0]])],
+                count=len(members),
+                device_ns=int(duration[members].sum()),
+                share=float(duration[members].sum() / total) if total else None,
+                mean_ns=int(duration[members].mean()),
+                p99_ns=int(np.percentile(duration[members], 99, method="higher")),
+                launch_latency_ns=median_known(latency[members]),
+                after_idle_count=len(late) if is_told else None,
+                after_idle_ratio=float(np.median(late)) if is_told else None,
+            )
+        )
+    return tuple(result)
+
+
+def _against_alike(trace: Trace, row: I32, duration: I64) -> npt.NDArray[np.float64]:
+    """Each duration over the median of the kernels with the same name and grid: one name does many sizes."""
+    grid = np.full((len(trace.spans.ts_ns), 3), -1, dtype=np.int64)
+    grid[trace.gpu.row] = trace.gpu.grid
+    keys = np.column_stack([trace.spans.name_id[row].astype(np.int64), grid[row]])
+    if not len(keys):
+        return np.empty(0)
+    _, alike = np.unique(keys, axis=0, return_inverse=True)
+    ratio = np.ones(len(row))
+    for _, members in groups(alike.reshape(-1).astype(np.int64)):
+        median = np.median(duration[members])
+        if median > 0:
+            ratio[members] = duration[members] / median
+    return ratio
+
+
+def latencies(activities: Activities) -> I64:
+    """From the start of the launching call to the start of each activity; negative where no launch is known
+    (or the clocks contradict each other)."""
+    return np.where(activities.launch_row >= 0, activities.start_ns - activities.called_ns, -1)
+
+
+def median_known(latency: I64) -> int | None:
+    """The median of those that are known, `None` without any."""
+    known = latency[latency >= 0]
+    return int(np.median(known)) if len(known) else None
+
+
+def after_idle(activities: Activities) -> npt.NDArray[np.bool_]:
+    """Whether each activity begins on its device within `IDLE_NS` of the end of an idle time that long.
+
+    Activities are sorted by (device, start). The first one of a device follows nothing that is known.
+    """
+    result = np.zeros(len(activities), dtype=bool)
+    for device in np.unique(activities.device).tolist():
+        mine = np.flatnonzero(activities.device == device)
+        start, end = activities.start_ns[mine], activities.end_ns[mine]
+        reach = np.maximum.accumulate(end)
+        resumed = np.zeros(len(mine), dtype=bool)
+        resumed[1:] = start[1:] - reach[:-1] >= IDLE_NS
+        since = np.maximum.accumulate(np.where(resumed, start, np.iinfo(np.int64).min))
+        result[mine] = (since > np.iinfo(np.int64).min) & (start - np.maximum(since, start[0]) < IDLE_NS)
+    return result

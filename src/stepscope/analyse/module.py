@@ -1,0 +1,129 @@
+"""Device time by module of the model: forward by the module's own frame, backward by autograd's numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from stepscope.analyse.group import named
+from stepscope.analyse.launched import innermost, parents
+from stepscope.analyse.operator import Calls
+from stepscope.analyse.phase import Phase
+from stepscope.model import report
+from stepscope.model.trace import I32, Trace
+from stepscope.trace.category import Kind
+from stepscope.trace.nesting import HostRows
+
+MAX_MODULES = 50
+_MODULE = re.compile(r"nn\.Module: (.+)")
+
+
+def module_table(calls: Calls, rows: Mapping[int, HostRows], rank: int | None) -> tuple[report.Module, ...]:
+    """The hottest modules by the device time of all inside them; empty where no modules were recorded.
+
+    Work of the backward pass belongs to the module of the forward op with the same sequence number. What
+    belongs to no module is in no row.
+    """
+    trace = calls.trace
+    is_module = named(trace, _MODULE.fullmatch)
+    path_of: dict[int, tuple[str, ...]] = {}
+    frames: dict[int, npt.NDArray[np.bool_]] = {}
+    for track, of in rows.items():
+        mask = is_module[of.name_id] & (of.kind == Kind.PYTHON)
+        if mask.any():
+            frames[track] = mask
+            path_of |= _paths(trace, of, mask)
+    if not frames:
+        return ()
+    module = np.full(len(calls.own_row), -1, dtype=np.int32)
+    for track, mask in frames.items():
+        mine = calls.who.thread == track
+        module[mine] = innermost(rows[track], mask, calls.activities.launch_ns[mine])
+    phase = calls.who.phase
+    if phase is not None:
+        back = (phase == Phase.BACKWARD) | (phase == Phase.RECOMPUTE)
+        linked = _by_sequence(calls, rows, frames)
+        module = np.where(back & (module < 0), linked, module)
+    return _rows(calls, module, path_of, rank)
+
+
+def _paths(trace: Trace, rows: HostRows, mask: npt.NDArray[np.bool_]) -> dict[int, tuple[str, ...]]:
+    """Core row of each module frame -> names from the outermost module to it."""
+    row, name_id = rows.row[mask].tolist(), rows.name_id[mask].tolist()
+    above = parents(rows.start_ns[mask], rows.end_ns[mask]).tolist()
+    paths: list[tuple[str, ...]] = []
+    for name, parent in zip(name_id, above, strict=True):
+        own = trace.names[name].removeprefix("nn.Module: ")
+        paths.append((*(paths[parent] if parent >= 0 else ()), own))
+    return dict(zip(row, paths, strict=True))
+
+
+def _by_sequence(
+    calls: Calls, rows: Mapping[int, HostRows], frames: Mapping[int, npt.NDArray[np.bool_]]
+) -> I32:
+    """The module's row of the forward op with the number of each activity's backward node, -1 where none."""
+    trace, ops = calls.trace, calls.trace.ops
+    result = np.full(len(calls.own_row), -1, dtype=np.int32)
+    of_sequence: dict[int, int] = {}
+    numbered = ops.sequence >= 0
+    if not numbered.any():
+        return result
+    sequence = dict(zip(ops.row[numbered].tolist(), ops.sequence[numbered].tolist(), strict=True))
+    is_aten = named(trace, lambda name: name.startswith("aten::"))
+    is_node = named(trace, lambda name: "Backward" in name and not name.startswith("aten::"))
+    for track, mask in frames.items():
+        of = rows[track]
+        op = np.flatnonzero(is_aten[of.name_id] & (of.kind == Kind.OP) & np.isin(of.row, ops.row[numbered]))
+        inside = innermost(of, mask, of.start_ns[op])
+        for row, frame in zip(of.row[op].tolist(), inside.tolist(), strict=True):
+            if frame >= 0:
+                of_sequence.setdefault(sequence[row], frame)
+    for track in np.unique(calls.who.thread).tolist():
+        if track not in rows:
+            continue
+        of, mine = rows[track], np.flatnonzero(calls.who.thread == track)
+        node = innermost(of, is_node[of.name_id] & (of.kind == Kind.OP), calls.activities.launch_ns[mine])
+        result[mine] = [of_sequence.get(sequence.get(row, -1), -1) for row in node.tolist()]
+    return result
+
+
+def _rows(
+    calls: Calls, module: I32, path_of: Mapping[int, tuple[str, ...]], rank: int | None
+) -> tuple[report.Module, ...]:
+    own: dict[tuple[str, ...], int] = {}
+    whole: dict[tuple[str, ...], int] = {}
+    by_phase: dict[tuple[tuple[str, ...], int], int] = {}
+    phase = calls.who.phase
+    place = phase if phase is not None else np.zeros(len(module), dtype=np.int8)
+    keys, key_of = np.unique(np.stack([module, place.astype(np.int32)], axis=1), axis=0, return_inverse=True)
+    sums = np.zeros(len(keys), dtype=np.int64)
+    np.add.at(sums, key_of.reshape(-1), calls.duration_ns)
+    for (row, which), ns in zip(keys.tolist(), sums.tolist(), strict=True):
+        path = path_of.get(row)
+        if path is None:
+            continue
+        own[path] = own.get(path, 0) + ns
+        for depth in range(1, len(path) + 1):
+            outer = path[:depth]
+            whole[outer] = whole.get(outer, 0) + ns
+            by_phase[outer, which] = by_phase.get((outer, which), 0) + ns
+
+    def part(path: tuple[str, ...], *wanted: Phase) -> int | None:
+        return None if phase is None else sum(by_phase.get((path, int(each)), 0) for each in wanted)
+
+    hottest = sorted(whole, key=lambda path: (-whole[path], path))[:MAX_MODULES]
+    return tuple(
+        report.Module(
+            rank=rank,
+            path="/".join(path),
+            device_ns=own.get(path, 0),
+            total_ns=whole[path],
+            share=whole[path] / calls.total_ns if calls.total_ns else None,
+            forward_ns=part(path, Phase.FORWARD),
+            backward_ns=part(path, Phase.BACKWARD, Phase.RECOMPUTE),
+        )
+        for path in hottest
+    )

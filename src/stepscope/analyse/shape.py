@@ -1,0 +1,63 @@
+"""Ops by shape: the calls of one op with the same arguments, each group with its place on the roofline."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stepscope.analyse.group import groups
+from stepscope.analyse.operator import Calls
+from stepscope.analyse.work import call_of
+from stepscope.analyse.work.align import is_aligned
+from stepscope.model import report
+
+MAX_SHAPES = 50
+
+
+def shape_table(calls: Calls, rank: int | None) -> tuple[report.OperatorShape, ...]:
+    """The hottest (op, shapes, types) by device time launched; empty where no shapes were recorded."""
+    trace, ops = calls.trace, calls.trace.ops
+    mine = np.flatnonzero(calls.who.op_row >= 0)
+    if not len(ops.row) or not len(mine):
+        return ()
+    at = np.minimum(np.searchsorted(ops.row, calls.who.op_row[mine]), len(ops.row) - 1)
+    known = (ops.row[at] == calls.who.op_row[mine]) & (ops.dims_id[at] >= 0)
+    mine, at = mine[known], at[known]
+    keys = np.stack([calls.name_id[mine], ops.dims_id[at], ops.types_id[at]], axis=1)
+    if not len(keys):
+        return ()
+    found, key_of = np.unique(keys, axis=0, return_inverse=True)
+    device_ns = np.zeros(len(found), dtype=np.int64)
+    np.add.at(device_ns, key_of.reshape(-1), calls.duration_ns[mine])
+    hottest = set(np.argsort(-device_ns, kind="stable")[:MAX_SHAPES].tolist())
+    result = []
+    for key, members in groups(key_of.reshape(-1).astype(np.int64)):
+        if key not in hottest:
+            continue
+        which = mine[members]
+        name, dims, types = (int(each) for each in found[key])
+        place, _, its_calls = calls.place(which)
+        per_call = calls.per_call_ns(which)
+        shapes, kinds = trace.texts[dims], trace.texts[types] if types >= 0 else None
+        cores = calls.tensor_core(which)
+        result.append(
+            report.OperatorShape(
+                rank=rank,
+                name=trace.names[name],
+                shapes=shapes,
+                types=kinds,
+                count=len(its_calls),
+                device_ns=int(device_ns[key]),
+                share=float(device_ns[key] / calls.total_ns) if calls.total_ns else None,
+                mean_ns=int(per_call.mean()),
+                p99_ns=int(np.percentile(per_call, 99, method="higher")),
+                tensor_core=cores,
+                flops=place.flops,
+                bytes=place.num_bytes,
+                peak_share=place.peak_share,
+                memory_peak_share=place.memory_peak_share,
+                bound=place.bound,
+                is_aligned=is_aligned(trace.names[name], call_of(shapes, kinds or "", "")),
+            )
+        )
+    result.sort(key=lambda row: (-row.device_ns, row.name, row.shapes, row.types or ""))
+    return tuple(result)
