@@ -12,6 +12,16 @@ from stepscope.rules import Catalog, load_catalog
 
 MS = 1_000_000
 CATALOG = load_catalog(others=())
+PLAIN = {
+    "late_start_ns": 0.0,
+    "kernel_gap_ns": 0.0,
+    "short_kernel_share": 0.0,
+    "num_ops": 1.0,
+    "elementwise_kernel_share": 0.1,
+    "normalization_kernel_share": 0.0,
+    "attention_scores_ns": 0.0,
+}
+"""Numbers of a device whose kernels leave nothing to win."""
 
 
 def row(
@@ -30,6 +40,8 @@ def row(
 ) -> report.Accounting:
     """A row in nanoseconds; what is in no given part is compute."""
     idle_ns = sum(idle.values())
+    compute_ns = total - communication - copy - idle_ns
+    is_host = device is not None and device.kind == "cpu"
     return report.Accounting(
         rank=rank,
         device=device or report.Device(index=0),
@@ -37,7 +49,8 @@ def row(
         window="device",
         num_steps=num_steps,
         total_ns=total,
-        compute_ns=total - communication - copy - idle_ns,
+        compute_ns=compute_ns,
+        compute=None if is_host else report.Compute(other_ns=compute_ns),
         communication_exposed_ns=communication,
         copy_exposed_ns=copy,
         idle_ns=idle_ns,
@@ -85,7 +98,7 @@ def rank(
                 accounting=each,
                 culprits=culprits or {},
                 by_step=by_step or {},
-                numbers={"late_start_ns": 0.0, **(numbers or {})},
+                numbers={**PLAIN, **(numbers or {})},
                 largest_gap_ns=largest_gap_ns or {},
             )
             for each in rows

@@ -159,7 +159,8 @@ def test_a_text_is_found_in_every_part_of_a_rule() -> None:
 
 SOURCES = re.compile(
     "SageMaker Debugger|TraceML|TraceLens|XProf|TensorBoard plugin|PyTorch's performance tuning guide"
-    r"|NVIDIA's DCGM guide|nccl-tests|\((ICSE|OSDI) 20\d\d\)"
+    "|PyTorch's documentation|NVIDIA's guide to matrix products|NVIDIA's DCGM guide|nccl-tests"
+    r"|\((ICSE|OSDI) 20\d\d\)"
 )
 """What a reader can look up: a tool's own rules, a vendor's page, a paper."""
 

@@ -26,7 +26,16 @@ IDS = [
     "input-starvation",
     "late-start",
     "launch-bound",
+    "layout-transposes",
+    "misaligned-shapes",
     "periodic-stall",
+    "recomputation",
+    "small-kernels",
+    "tensor-cores-unused",
+    "tf32-off",
+    "unfused-attention",
+    "unfused-elementwise",
+    "unfused-optimizer",
     "unrecorded-work",
 ]
 

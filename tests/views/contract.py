@@ -42,7 +42,7 @@ CAUSES = (
     "profiler python unknown"
 ).split()
 COMPUTE = (
-    "recompute optimizer layout gemm convolution attention normalization softmax elementwise reduction "
+    "recompute optimizer layout copy gemm convolution attention normalization softmax elementwise reduction "
     "embedding triton other"
 ).split()
 RULED_OUT = {"rule!": "…", "because!": "…"}
@@ -282,7 +282,14 @@ SHAPE: dict[str, Any] = {
             "onset_step": 0,
             "onset_holds": True,
             "subject!": {"job": "…", "ranks!": [0], "devices!": ["…"], "steps": [0, 0], "row": 0},
-            "cost": {"time_ns!": 0, "share!": 0.0, "of!": "…", "overlaps_with": ["…"], "num_steps": 0},
+            "cost": {
+                "time_ns!": 0,
+                "share!": 0.0,
+                "of!": "…",
+                "overlaps_with": ["…"],
+                "num_steps": 0,
+                "is_bound": True,
+            },
             "culprits": [
                 {"name!": "…", "time_ns!": 0, "share!": 0.0, "start_ns!": 0, "end_ns!": 0, "span": 0}
             ],

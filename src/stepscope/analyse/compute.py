@@ -21,8 +21,8 @@ from stepscope.trace.kernel_class import CLASSES
 from stepscope.trace.link import COMPUTE, Activities
 
 OF_CLASS = {cls: cls for cls in COMPUTE_KINDS if cls in CLASSES}
-OF_CLASS |= {"copy": "elementwise", "set": "elementwise"}
-"""Kernel class -> kind (copies and fills made by kernels are elementwise); any other class is `other`."""
+OF_CLASS["set"] = "copy"
+"""Kernel class -> kind; any other class is `other`."""
 OTHER = COMPUTE_KINDS.index("other")
 LAYOUT = COMPUTE_KINDS.index("layout")
 _OF_PHASE = {Phase.RECOMPUTE: "recompute", Phase.OPTIMIZER: "optimizer"}

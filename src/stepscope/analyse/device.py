@@ -13,8 +13,17 @@ from stepscope.analyse import collective, copies, host
 from stepscope.analyse.account import Parts, WindowSums, idle_struct, parts_of, window_sums, without_causes
 from stepscope.analyse.compute import compute_of, own_ns
 from stepscope.analyse.culprit import activity_culprits, culprits
-from stepscope.analyse.idle import IdlePieces, idle_pieces, largest_gaps_ns, late_starts
+from stepscope.analyse.idle import (
+    LAUNCH,
+    PYTHON,
+    QUEUED,
+    IdlePieces,
+    idle_pieces,
+    largest_gaps_ns,
+    late_starts,
+)
 from stepscope.analyse.launched import Launched
+from stepscope.analyse.phase import optimizer_steps
 from stepscope.analyse.use import UsedSteps
 from stepscope.analyse.variation import periodic_excess_ns, variation
 from stepscope.analyse.window import Windows, host_windows, windows
@@ -30,6 +39,9 @@ from stepscope.trace.link import COMMUNICATION, COPY, Activities
 from stepscope.trace.step import owner_of
 from stepscope.trace.thread import Threads
 
+SHORT_KERNEL_NS, SHORT_GAP_NS = 10_000, 20_000
+"""A kernel that is about as short as the pause before the next, and the longest such pause: starting a queued
+kernel takes a few microseconds."""
 UNEXPLAINED_OF_IDLE, UNEXPLAINED_OF_ALL = 0.5, 0.15
 """Shares of idle time and of all time from which on unexplained idle time is an issue of the trace."""
 
@@ -81,6 +93,8 @@ class DeviceResult:
     analysis: DeviceAnalysis
     collectives: tuple[report.Collective, ...] = ()
     issues: tuple[health.Issue, ...] = ()
+    own_ns: I64 | None = None
+    """Of each activity of the device, its own compute time in the row that decides (`compute.own_ns`)."""
 
 
 def analyse_device(p: Process, device: int) -> DeviceResult:
@@ -113,16 +127,15 @@ def analyse_device(p: Process, device: int) -> DeviceResult:
         high,
     )
     info = report.Device(index=device if device >= 0 else None, name=device_name(p.trace, device))
-    rows, all_sums = [], []
+    rows, all_sums, own = [], [], []
     for scope in scopes:
         launches = health.unlaunched_effect(health.unlaunched_share(activities, scope.inside))
         status = _status(launches, p.idle_effect)
         sums = window_sums(scope.windows.start_ns, scope.windows.end_ns, parts, idle)
         all_sums.append(sums)
         row = _row(p, scope, without_causes(sums) if status == "withheld" else sums, info, status)
-        rows.append(
-            msgspec.structs.replace(row, compute=compute_of(who.kind, own_ns(activities, scope.inside)))
-        )
+        own.append(own_ns(activities, scope.inside))
+        rows.append(msgspec.structs.replace(row, compute=compute_of(who.kind, own[-1])))
 
     inside, status = scopes[0].inside, rows[0].status
     hardware = hardware_of(info.name)
@@ -156,7 +169,7 @@ def analyse_device(p: Process, device: int) -> DeviceResult:
             "and their bandwidth is withheld"
         )
         issues.append(health.Issue("unit_suspect", len(found.impossible), "none", detail))
-    return DeviceResult(tuple(rows), analysis, collective.rows(found, p.rank, link), tuple(issues))
+    return DeviceResult(tuple(rows), analysis, collective.rows(found, p.rank, link), tuple(issues), own[0])
 
 
 def _unexplained(row: report.Accounting, numbers: Mapping[str, float]) -> tuple[health.Issue, ...]:
@@ -311,6 +324,14 @@ def _numbers(
     is_compute = (p.kinds[activities.row] == Kind.KERNEL) & (activities.part != COMMUNICATION)
     if is_compute.any():
         numbers["kernel_median_ns"] = float(np.median(duration[is_compute]))
+        numbers["short_kernel_share"] = float((duration[is_compute] <= SHORT_KERNEL_NS).mean())
+    stepping = optimizer_steps(p.trace, p.threads.rows)
+    if len(stepping):
+        issuing = np.isin(idle.cause, (LAUNCH, PYTHON))
+        waits = union(idle.start[issuing], idle.end[issuing])
+        numbers["optimizer_idle_ns"] = float(intersect(intersect(waits, stepping), inside).total_ns)
+    between = (idle.cause == QUEUED) & (idle.end - idle.start <= SHORT_GAP_NS)
+    numbers["kernel_gap_ns"] = float(overlap_ns(idle.start[between], idle.end[between], inside).sum())
     return numbers | copies.pageable(p.trace, activities)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Mapping
 
@@ -77,6 +78,16 @@ class Calls:
         self.name_id: I32 = trace.spans.name_id[self.own_row]
         self.kernel_id: I32 = trace.spans.name_id[self.activities.row]
         self.total_ns = int(self.duration_ns.sum())
+
+    def of_device(self, device: int) -> Calls:
+        """Those of one device; works that are known stay known."""
+        other = copy.copy(self)
+        mine = self.activities.device == device
+        other.activities, other.who = self.activities.take(mine), self.who.take(mine)
+        for column in ("duration_ns", "own_row", "name_id", "kernel_id"):
+            setattr(other, column, getattr(self, column)[mine])
+        other.total_ns = int(other.duration_ns.sum())
+        return other
 
     def _with_cores(self, which: npt.NDArray[np.intp]) -> tuple[I32, npt.NDArray[np.integer]]:
         """Rows of the ops of these activities, and whether each ran on tensor cores (1, 0, -1 not known)."""

@@ -79,6 +79,11 @@ def phases(trace: Trace, rows: Mapping[int, HostRows], thread: I32, launch_ns: I
     return result
 
 
+def optimizer_steps(trace: Trace, rows: Mapping[int, HostRows]) -> Intervals:
+    """When any thread is in the step of an optimizer."""
+    return join(*(_marked(trace, of)[Phase.OPTIMIZER] for of in rows.values()))
+
+
 def _marked(trace: Trace, rows: HostRows) -> dict[Phase, Intervals]:
     """When a row that marks a phase is open."""
     kinds = rows.kind
@@ -162,4 +167,4 @@ def _forward(tracked: Intervals, barriers: Intervals, at: I64) -> npt.NDArray[np
     return has_begun & (ends <= next_start) & (open_ < len(tracked)) & (last_end <= at)
 
 
-__all__ = ["Phase", "phases"]
+__all__ = ["Phase", "optimizer_steps", "phases"]

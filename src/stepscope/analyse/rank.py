@@ -3,22 +3,26 @@ numbers."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 
 from stepscope.analyse import collective
-from stepscope.analyse.device import Process, analyse_cpu, analyse_device, device_name
+from stepscope.analyse.device import DeviceResult, Process, analyse_cpu, analyse_device, device_name
 from stepscope.analyse.efficiency import efficiency
 from stepscope.analyse.idle import prepared_ns
 from stepscope.analyse.kernel import kernel_table
 from stepscope.analyse.launched import launched
 from stepscope.analyse.module import module_table
 from stepscope.analyse.operator import Calls, operator_table, phases_struct
+from stepscope.analyse.recoverable import recoverable
 from stepscope.analyse.shape import shape_table
 from stepscope.analyse.use import UsedSteps, graph_coverage, use_steps
 from stepscope.model import report
 from stepscope.model.analysis import ALL_ACCOUNTING, ALL_CAUSES, COLLECTIVE_PARTS, RankAnalysis
-from stepscope.model.hardware import hardware_of
+from stepscope.model.hardware import Hardware, hardware_of
 from stepscope.model.trace import I32, Trace
 from stepscope.trace import health
 from stepscope.trace.category import HOST_KINDS, Kind, is_of, span_kinds
@@ -208,6 +212,7 @@ def _analyse_process(
     chosen = _chosen(activities, used)
     models = {device: hardware_of(device_name(trace, device)) for device in set(activities.device.tolist())}
     calls = Calls(trace, activities, who, chosen, models)
+    results = [_with_recoverable(each, calls, activities, chosen, models) for each in results]
     operators, found = operator_table(calls, threads.rows, rank)
     issues += found
     merged = health.merge(issues)
@@ -238,6 +243,28 @@ def _analyse_process(
         accelerator=accelerator,
         is_cut=any(loss.is_cut for loss in trace.losses),
     )
+
+
+def _with_recoverable(
+    result: DeviceResult,
+    calls: Calls,
+    activities: Activities,
+    chosen: npt.NDArray[np.bool_],
+    models: Mapping[int, Hardware | None],
+) -> DeviceResult:
+    """The result of a device with what better kernels would save of its compute time."""
+    row = result.analysis.accounting
+    if result.own_ns is None:
+        return result
+    index = row.device.index if row.device.index is not None else -1
+    mine = activities.device == index
+    found = recoverable(calls.of_device(index), result.own_ns[chosen[mine]], models.get(index), row.num_steps)
+    analysis = replace(
+        result.analysis,
+        numbers={**result.analysis.numbers, **found.numbers},
+        culprits={**result.analysis.culprits, **found.culprits},
+    )
+    return replace(result, analysis=analysis)
 
 
 def _chosen(activities: Activities, used: UsedSteps) -> npt.NDArray[np.bool_]:

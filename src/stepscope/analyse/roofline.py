@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.analyse.work import FORMULAS, Work, call_of, work_of
+from stepscope.analyse.work import FORMULAS, Call, Work, call_of, work_of
 from stepscope.model import report
 from stepscope.model.hardware import Hardware
 from stepscope.model.trace import Trace
@@ -39,6 +39,16 @@ class Roofline:
 
 
 NOT_KNOWN = Roofline()
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """One op with its arguments; `work` is `None` where they do not tell, `strides` empty if not recorded."""
+
+    op: str
+    call: Call
+    work: Work | None
+    strides: str
 
 
 class Works:
@@ -73,6 +83,33 @@ class Works:
                 return None
             works.append((work, key[4], times))
         return works
+
+    def each(self, rows: npt.NDArray[np.integer]) -> tuple[list[Known], npt.NDArray[np.intp]]:
+        """What is known of each call by its core row: the different ones, and which of them each call is."""
+        name_id, at = self._trace.spans.name_id[rows], self._at[rows]
+        ops, has = self._trace.ops, at >= 0
+        columns = np.stack(
+            [
+                name_id.astype(np.int64),
+                *(
+                    np.where(has, column[np.maximum(at, 0)], -1) if len(column) else np.full(len(at), -1)
+                    for column in (ops.dims_id, ops.types_id, ops.concrete_id, ops.strides_id)
+                ),
+            ],
+            axis=1,
+        )
+        if not len(columns):
+            return [], np.empty(0, dtype=np.intp)
+        found, which = np.unique(columns, axis=0, return_inverse=True)
+        return [self._of_key(key) for key in found.tolist()], which.reshape(-1)
+
+    def _of_key(self, key: list[int]) -> Known:
+        name, dims, types, concrete, strides = key
+        texts = self._trace.texts
+        call = call_of(*(texts[text] if text >= 0 else "" for text in (dims, types, concrete)))
+        op = self._trace.names[name]
+        work = self._work((name, dims, types, concrete)) if self._has_formula[name] else None
+        return Known(op, call, work, texts[strides] if strides >= 0 else "")
 
     def _work(self, key: tuple[int, int, int, int]) -> Work | None:
         if key not in self._known:

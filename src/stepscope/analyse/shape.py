@@ -9,6 +9,7 @@ from stepscope.analyse.operator import Calls
 from stepscope.analyse.work import call_of
 from stepscope.analyse.work.align import is_aligned
 from stepscope.model import report
+from stepscope.model.trace import I32
 
 MAX_SHAPES = 50
 
@@ -56,8 +57,20 @@ def shape_table(calls: Calls, rank: int | None) -> tuple[report.OperatorShape, .
                 peak_share=place.peak_share,
                 memory_peak_share=place.memory_peak_share,
                 bound=place.bound,
-                is_aligned=is_aligned(trace.names[name], call_of(shapes, kinds or "", "")),
+                is_aligned=_aligned(
+                    calls, trace.names[name], shapes, kinds or "", ops.strides_id[at[members]]
+                ),
             )
         )
     result.sort(key=lambda row: (-row.device_ns, row.name, row.shapes, row.types or ""))
     return tuple(result)
+
+
+def _aligned(calls: Calls, op: str, shapes: str, types: str, strides_id: I32) -> bool | None:
+    """Whether all calls of these shapes are; `None` where that is open for one and no other is not."""
+    call, texts = call_of(shapes, types, ""), calls.trace.texts
+    found = {
+        is_aligned(op, call, texts[strides] if strides >= 0 else "")
+        for strides in np.unique(strides_id).tolist()
+    }
+    return False if False in found else None if None in found else True

@@ -1,7 +1,8 @@
 """Costs as claims on time: what one finding has claimed, the next one cannot claim again.
 
-Idle causes are disjoint, so most claims are simply their parts. A finding that is no part of the accounting
-(regularly slow steps) claims what its steps took beyond the median and nobody else has claimed there.
+Idle causes are disjoint, so most claims are simply their parts; a claim on a share of a part leaves the rest
+to others. A finding that is no part of the accounting (regularly slow steps) claims what its steps took
+beyond the median and nobody else has claimed there.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from statistics import median_low
 
 from stepscope.analyse.features import part_ns
+from stepscope.model import report
 from stepscope.model.analysis import DeviceAnalysis
 from stepscope.rules.rule import Finding
 
@@ -35,31 +37,42 @@ def claims(found: Sequence[Finding], device: DeviceAnalysis) -> dict[str, Claim]
     costly = [f for f in found if f.rule.cost is not None and f.cost_share is not None]
     # What is no part of the accounting comes last: its time is also somebody's part.
     costly.sort(key=lambda f: (not _parts(f), _RANK[f.confidence], -(f.cost_share or 0.0), f.rule.id))
-    owner: dict[str, str] = {}
+    left = _capacity(row, costly)
+    owners: dict[str, list[str]] = {part: [] for part in left}
     result: dict[str, Claim] = {}
     for finding in costly:
         parts = _parts(finding)
         whole = round((finding.cost_share or 0.0) * row.total_ns)
         if parts:
-            free = [part for part in parts if part not in owner]
-            time = min(whole, sum(part_ns(row, part) for part in free))
-            overlaps = tuple(dict.fromkeys(owner[part] for part in parts if part in owner))
-            owner.update(dict.fromkeys(free, finding.rule.id))
+            before = tuple(dict.fromkeys(rule for part in parts for rule in owners[part]))
+            time = 0
+            for part in parts:
+                taken = min(whole - time, left[part])
+                left[part] -= taken
+                time += taken
+                owners[part] += [finding.rule.id] if taken else []
+            # Others that took of the same parts overlap only where they left too little.
+            overlaps = before if time < whole else ()
             of = "+".join(parts)
         else:
-            left = row.total_ns - sum(claim.time_ns for claim in result.values())
-            time = max(0, min(whole, left, _beyond_median_ns(device, owner)))
+            rest = row.total_ns - sum(claim.time_ns for claim in result.values())
+            time = max(0, min(whole, rest, _beyond_median_ns(device, owners)))
             overlaps = tuple(rule for rule, claim in result.items() if claim.time_ns) if time < whole else ()
             of = "steps"
         result[finding.rule.id] = Claim(time, of, overlaps)
     return result
 
 
+def _capacity(row: report.Accounting, costly: Sequence[Finding]) -> dict[str, int]:
+    """What there is to claim of each part that any finding is of."""
+    return {part: part_ns(row, part) for finding in costly for part in _parts(finding)}
+
+
 def _parts(finding: Finding) -> tuple[str, ...]:
     return finding.rule.cost.of if finding.rule.cost is not None else ()
 
 
-def _beyond_median_ns(device: DeviceAnalysis, owner: Mapping[str, str]) -> int:
+def _beyond_median_ns(device: DeviceAnalysis, owners: Mapping[str, Sequence[str]]) -> int:
     """Time of slow steps beyond the median step, less what computing and claimed parts took beyond theirs."""
     variation, steps = device.accounting.variation, device.by_step
     if variation is None or not variation.slow_steps or not steps:
@@ -70,4 +83,6 @@ def _beyond_median_ns(device: DeviceAnalysis, owner: Mapping[str, str]) -> int:
         usual = median_low([parts.get(key, 0) for parts in steps.values()])
         return sum(max(0, parts.get(key, 0) - usual) for parts in slow)
 
-    return beyond("total_ns") - sum(beyond(f"{part}_ns") for part in ("compute", *owner))
+    return beyond("total_ns") - sum(
+        beyond(f"{part}_ns") for part in ("compute", *(part for part, of in owners.items() if of))
+    )

@@ -150,6 +150,7 @@ def _finding(
             share=share,
             of=claim.of,
             overlaps_with=tuple(ids[other] for other in claim.overlaps_with),
+            is_bound=True if rule.is_bound else None,
             num_steps=account.num_steps if account.scope == "steps" and account.num_steps else None,
         ),
         culprits=_named(rule, observed),
@@ -163,7 +164,9 @@ def _finding(
         # A consequence goes when its cause goes: advice on it would buy nothing.
         remedies=()
         if explained_by
-        else tuple(_remedy(r, row, None if is_once else share, lang) for r in found.remedies),
+        else tuple(
+            _remedy(r, row, None if is_once else share, lang, is_bound=rule.is_bound) for r in found.remedies
+        ),
         explained_by=explained_by,
     )
 
@@ -172,7 +175,11 @@ def _named(rule: rules.Rule, observed: Observed) -> tuple[report.Named, ...]:
     """Who was running in the parts that the rule's cost is of."""
     if rule.cost is None:
         return ()
-    whole = sum(part_ns(observed.device.accounting, part) for part in rule.cost.of)
+    known = culprits(observed, rule.cost)
+    if rule.cost.blame:
+        whole = sum(each.time_ns for each in known)
+    else:
+        whole = sum(part_ns(observed.device.accounting, part) for part in rule.cost.of)
     # Device activities of several streams may sum to more than the time they cover.
     named = [
         report.Named(
@@ -183,7 +190,7 @@ def _named(rule: rules.Rule, observed: Observed) -> tuple[report.Named, ...]:
             start_ns=each.start_ns,
             end_ns=each.end_ns,
         )
-        for each in culprits(observed, rule.cost)[:MOST_NAMES]
+        for each in known[:MOST_NAMES]
         if whole > 0
     ]
     return tuple(each for place, each in enumerate(named) if place == 0 or each.share >= MIN_SHARE)
@@ -215,14 +222,16 @@ def _unknown(found: rules.Finding, known: Facts) -> list[Clause]:
     return list({clause.feature: clause for clause in reversed(open_clauses)}.values())[::-1]
 
 
-def _remedy(remedy: rules.Remedy, row: Row, share: float | None, lang: Lang) -> report.Remedy:
+def _remedy(
+    remedy: rules.Remedy, row: Row, share: float | None, lang: Lang, *, is_bound: bool
+) -> report.Remedy:
     clause = remedy.clears
     now = row.facts.get(clause.feature)
     gain = None
     # From what the proof asks for to all that the finding claims: more than that does not exist.
     is_whole = not (remedy.is_step_towards or remedy.is_partial)
     if share is not None and now is not None and is_whole and clause.op in ("<=", "<"):
-        least = min(share, max(0.0, now - clause.threshold))
+        least = 0.0 if is_bound else min(share, max(0.0, now - clause.threshold))
         # Work that runs beside the rest of the step makes it no shorter than either.
         most = min(share, 1 - share) if remedy.is_overlap else share
         gain = (round(min(least, most), 6), round(most, 6))

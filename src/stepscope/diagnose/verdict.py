@@ -114,9 +114,12 @@ def _of_finding(told: Told, inputs: Sequence[report.Input]) -> Text:
     is_bare = not has_device(told.row.observed)
     bare = ("; no accelerator work was recorded", "；没有录到加速器任务") if is_bare else ("", "")
     once = _mostly(told)
+    told_ = Text(en=f", {spent.en}", zh=f"，{spent.zh}")
+    if finding.cost.is_bound:
+        told_ = Text(en=f"; at most {spent.en} can be won", zh=f"；至多可省：{spent.zh}")
     return Text(
-        en=f", {spent.en}: {word.lowered(finding.title)}{bare[0]}{once[0]}",
-        zh=f"，{spent.zh}：{finding.title}{bare[1]}{once[1]}",
+        en=f"{told_.en}: {word.lowered(finding.title)}{bare[0]}{once[0]}",
+        zh=f"{told_.zh}：{finding.title}{bare[1]}{once[1]}",
     )
 
 

@@ -50,7 +50,14 @@ class DeviceAnalysis:
     `periodic_stall_steps`, `kernel_median_ns`, `launches_per_step`, `unclassified_share`,
     `pageable_copy_share`, `to_device_copy_share`, `from_device_copy_share`,
     `within_device_copy_share` (see `analyse.copies.ways`), `graph_coverage`, `late_start_ns`
-    (idle time long after a launch, see `analyse.idle.late_starts`)."""
+    (idle time long after a launch, see `analyse.idle.late_starts`), `short_kernel_share` and
+    `kernel_gap_ns` (pauses between queued kernels, see `analyse.device`), and what better kernels would
+    save (`analyse.recoverable`): `recompute_ns`, `optimizer_ns`, `attention_scores_ns`,
+    `off_tensor_cores_ns`, `off_tensor_cores_saving_ns`, `tf32_off_ns`, `tf32_off_saving_ns`
+    (devices with TF32), `elementwise_kernel_share`, `normalization_kernel_share`,
+    `convolution_kernel_share`, `num_ops` (activities with a recorded op), `optimizer_idle_ns`,
+    `misaligned_ns`, `misaligned_saving_ns`,
+    `fusion_saving_ns`, `optimizer_kernels_per_step`, `optimizer_multi_tensor_share`."""
 
 
 CUT_CODES = ("truncated", "mixed_writers", "malformed_events")

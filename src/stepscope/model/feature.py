@@ -40,6 +40,8 @@ class Feature:
     origin: Origin = "trace"
     of: tuple[str, ...] = ()
     needs_causes: bool = True
+    blame: tuple[str, ...] = ()
+    """Labels of culprits, where they are not those of its parts (`analyse.recoverable`)."""
 
     def __ge__(self, threshold: float) -> Clause:
         return Clause(self, ">=", _number(self, threshold))

@@ -42,6 +42,15 @@ STACKS = Capture(
     command="stepscope diagnose {folder}",
 )
 
+SHAPES = Capture(
+    text=Text(
+        en="Record shapes too (record_shapes=True), over at least one step after a warm-up step.",
+        zh="同时录制形状（record_shapes=True），预热一步后至少录一步。",
+    ),
+    brief=Text(en="shapes (record_shapes=True)", zh="录制形状（record_shapes=True）"),
+    command="stepscope diagnose {folder}",
+)
+
 WHOLE = Capture(
     text=Text(
         en="The same recording, exported to its end into a file of its own.",

@@ -16,3 +16,12 @@ BUSY_CORES = Text(
     zh="SageMaker Debugger 的 CPUBottleneck 规则：超过 50 % 的样本中处理器高于 90 % 而 GPU 低于 10 %；"
     "此处只沿用 90 %",
 )
+OUR_FIVE_PERCENT = Text(
+    en="our choice, a twentieth of the step: less is no more than a note",
+    zh="自定，一步的二十分之一：低于此仅作提示",
+)
+TF32 = Text(
+    en="our choice, a tenth of the step; PyTorch's documentation (CUDA semantics) says what TF32 gives "
+    "and what it costs in precision",
+    zh="自定，一步的十分之一；TF32 的收益与精度代价见 PyTorch 文档（CUDA semantics）",
+)

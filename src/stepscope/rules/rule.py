@@ -156,6 +156,8 @@ class Rule:
     unless: tuple[Clause, ...] = ()
     corroborated_by: tuple[Clause, ...] = ()
     cost: Feature | None = None
+    is_bound: bool = False
+    """The cost is the most that a change can win, and not time that was lost: gains begin at nothing."""
     readings: tuple[Reading, ...] = ()
     question: Question | None = None
     shows: tuple[Feature, ...] = ()

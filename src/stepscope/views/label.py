@@ -57,6 +57,7 @@ WORD: Mapping[str, Text] = {
     "since": Text(en="since step", zh="始于第"),
     "first_in": Text(en="first in step", zh="首见于第"),
     "costs": Text(en="costs", zh="代价"),
+    "could_win": Text(en="to win at most", zh="至多可省"),
     "evidence": Text(en="Evidence", zh="证据"),
     "thresholds": Text(en="thresholds in brackets", zh="括号内为阈值"),
     "checks": Text(en="Check, in this order", zh="依次检查"),
@@ -127,6 +128,7 @@ YOUR_TRACE = Text(
 
 # Units that are words; the others are written alike in both languages.
 UNIT: Mapping[str, Text] = {
+    "kernels": Text(en="kernels", zh="个 kernel"),
     "launches": Text(en="launches", zh="次下发"),
     "steps": Text(en="steps", zh="步"),
 }

@@ -26,11 +26,12 @@ _MOST_SLOW = 4
 def cost_of(cost: report.Cost, lang: Lang) -> str:
     """What a finding costs: its share of the time, and its time, a step where there are steps."""
     each = duration(cost.time_ns / (cost.num_steps or 1))
+    key = "could_win" if cost.is_bound else "costs"
     if lang == "zh":
         time = f"每步 {each}" if cost.num_steps else each
-        return f"{word('costs', lang)} {percent(cost.share)}（{time}）"
+        return f"{word(key, lang)} {percent(cost.share)}（{time}）"
     time = f"{each} a step" if cost.num_steps else each
-    return f"{word('costs', lang)} {percent(cost.share)} ({time})"
+    return f"{word(key, lang)} {percent(cost.share)} ({time})"
 
 
 def gain_of(remedy: report.Remedy, cost: report.Cost | None, lang: Lang) -> str:
@@ -41,9 +42,13 @@ def gain_of(remedy: report.Remedy, cost: report.Cost | None, lang: Lang) -> str:
     is_step = cost is not None and cost.num_steps is not None
     if lang == "zh":
         of = f"省去{'每步' if is_step else '全程'}的"
-        span = f"至多可{of} {most}" if least == most else f"可{of} {least}，至多 {most}"
+        span = (
+            f"至多可{of} {most}"
+            if least == most or remedy.gain_share[0] == 0
+            else f"可{of} {least}，至多 {most}"
+        )
         return f"{word('gain', lang)}，{span}"
-    span = f"at most {most}" if least == most else f"{least} to at most {most}"
+    span = f"at most {most}" if least == most or remedy.gain_share[0] == 0 else f"{least} to at most {most}"
     return f"{word('gain', lang)}: {span} of the {'step' if is_step else 'trace'}"
 
 

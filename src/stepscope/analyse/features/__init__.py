@@ -20,9 +20,12 @@ from stepscope.model.feature import Facts, Feature, Observed
 
 
 def part_ns(row: report.Accounting, part: str) -> int:
-    """One part of an accounting row in nanoseconds: `compute`, `idle`, `idle.input`, …"""
+    """One part of an accounting row in nanoseconds: `compute`, `compute.gemm`, `idle`, `idle.input`, …"""
     head, _, cause = part.partition(".")
-    return int(getattr(row.idle, f"{cause}_ns") if cause else getattr(row, f"{head}_ns"))
+    if not cause:
+        return int(getattr(row, f"{head}_ns"))
+    whole = row.idle if head == "idle" else row.compute
+    return int(getattr(whole, f"{cause}_ns")) if whole is not None else 0
 
 
 def has_device(observed: Observed) -> bool:
@@ -335,7 +338,7 @@ def culprits(observed: Observed, feature: Feature) -> list[Culprit]:
     """Who was running during a feature's time, over its parts, largest first."""
     named = [
         candidate
-        for part in feature.of
+        for part in feature.blame or feature.of
         for candidate in observed.device.culprits.get(part.removeprefix("idle."), ())
     ]
     return sorted(named, key=lambda candidate: -candidate.time_ns)

@@ -198,3 +198,34 @@ FORMULAS: Mapping[str, Callable[[Call], Work]] = {
     "aten::index_select": _index_select,
     "aten::embedding_dense_backward": _table_gradient,
 }
+
+_TABLES = frozenset({"aten::embedding", "aten::index_select", "aten::embedding_dense_backward"})
+FUSIBLE = frozenset(FORMULAS) - _TABLES
+"""Ops that a compiler can join with the ones before and after them: each element needs few others."""
+_FIRST = frozenset(
+    name
+    for name in FUSIBLE
+    if (name.endswith("_") or name.removeprefix("aten::").endswith(("norm", "softmax")))
+)
+"""Ops whose result is as large as their first operand."""
+_REDUCED = frozenset(
+    f"aten::{name}" for name in "sum mean max min argmax norm linalg_vector_norm var".split()
+)
+
+
+def result(op: str, call: Call) -> tuple[Shape, int] | None:
+    """Shape and bytes of what a fusible op writes; `None` where that is small (a reduction) or not known."""
+    if op not in FUSIBLE or op in _REDUCED:
+        return None
+    try:
+        if op in _FIRST:
+            return call.shape(0), call.bytes(0)
+        places = _tensors(call)
+        if not places:
+            return None
+        is_gradient = op.endswith(("_backward", "_data"))
+        shape = call.shape(0) if is_gradient else _broadcast([call.shape(at) for at in places])
+        size = 1 if op.removeprefix("aten::") in _TESTS.split() else _result_type(call, places)[1]
+        return shape, math.prod(shape) * size
+    except Unknown:
+        return None

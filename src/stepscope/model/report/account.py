@@ -74,6 +74,8 @@ class Compute(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that the optimizer's step launched, and kernels named after an optimizer."""
     layout_ns: int = 0
     """Nothing but moving elements to another layout."""
+    copy_ns: int = 0
+    """Copies, fills and concatenations that kernels make."""
     gemm_ns: int = 0
     """Matrix products."""
     convolution_ns: int = 0
@@ -85,7 +87,7 @@ class Compute(msgspec.Struct, frozen=True, kw_only=True):
     softmax_ns: int = 0
     """Softmax."""
     elementwise_ns: int = 0
-    """Elementwise kernels, casts and copies made by kernels among them."""
+    """Elementwise kernels, casts among them."""
     reduction_ns: int = 0
     """Sums, scans and sorts."""
     embedding_ns: int = 0

@@ -36,6 +36,8 @@ class Cost(Part, frozen=True, kw_only=True):
     the median."""
     overlaps_with: tuple[str, ...] = ()
     """Ids of findings that claimed some of the same parts first."""
+    is_bound: bool | None = None
+    """True where the time is the most that a change can win, and not time in which something waited."""
     num_steps: int | None = None
     """How many steps the time is the sum of; absent where the row is of no steps."""
 
