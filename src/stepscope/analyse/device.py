@@ -39,9 +39,8 @@ from stepscope.trace.link import COMMUNICATION, COPY, Activities
 from stepscope.trace.step import owner_of
 from stepscope.trace.thread import Threads
 
-SHORT_KERNEL_NS, SHORT_GAP_NS = 10_000, 20_000
-"""A kernel that is about as short as the pause before the next, and the longest such pause: starting a queued
-kernel takes a few microseconds."""
+SHORT_KERNEL_NS = 10_000
+"""A kernel hardly longer than the pause before the next one (`health.PAUSE_NS`)."""
 UNEXPLAINED_OF_IDLE, UNEXPLAINED_OF_ALL = 0.5, 0.15
 """Shares of idle time and of all time from which on unexplained idle time is an issue of the trace."""
 
@@ -174,8 +173,10 @@ def analyse_device(p: Process, device: int) -> DeviceResult:
 
 def _unexplained(row: report.Accounting, numbers: Mapping[str, float]) -> tuple[health.Issue, ...]:
     """Idle time before work that was issued already, or whose launch is unknown: it has no host cause."""
-    share = numbers.get("queued_or_unlaunched_idle_share", 0.0)
-    unexplained_ns = int(share * row.idle_ns)
+    queued_ns = numbers.get("queued_or_unlaunched_idle_share", 0.0) * row.idle_ns
+    # Pauses that starting a queued kernel takes are explained.
+    unexplained_ns = max(0, int(queued_ns - numbers.get("kernel_gap_ns", 0.0)))
+    share = unexplained_ns / row.idle_ns if row.idle_ns else 0.0
     if share < UNEXPLAINED_OF_IDLE or unexplained_ns < UNEXPLAINED_OF_ALL * row.total_ns:
         return ()
     graphs = "; CUDA graphs are replayed here" if "graph_coverage" in numbers else ""
@@ -330,7 +331,7 @@ def _numbers(
         issuing = np.isin(idle.cause, (LAUNCH, PYTHON))
         waits = union(idle.start[issuing], idle.end[issuing])
         numbers["optimizer_idle_ns"] = float(intersect(intersect(waits, stepping), inside).total_ns)
-    between = (idle.cause == QUEUED) & (idle.end - idle.start <= SHORT_GAP_NS)
+    between = (idle.cause == QUEUED) & (idle.end - idle.start <= health.PAUSE_NS)
     numbers["kernel_gap_ns"] = float(overlap_ns(idle.start[between], idle.end[between], inside).sum())
     return numbers | copies.pageable(p.trace, activities)
 

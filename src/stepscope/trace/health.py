@@ -37,6 +37,8 @@ SURE_OFFSET_NS, LIKELY_OFFSET_NS, SAME_DELAY = 100_000, 100_000, 2
 """A wait for the device that returns so long before its work ends cannot be rounding; and the least time
 from a launch to its work is 2 to 45 microseconds in traces of eleven kinds of device, where they idle. Delays
 that differ by more than the factor are a queue's (our choice)."""
+PAUSE_NS = 5_000
+"""What a device takes at most to start the next kernel of its queue: launching one takes the host as long."""
 LEAST_PAIRS, IDLE_OF_OFFSET = 20, 0.10
 """So many launches, and so much idle time, for none to start soon by chance."""
 _DEVICE_WAITS = frozenset(("cudaDeviceSynchronize", "hipDeviceSynchronize", "cuCtxSynchronize"))
@@ -385,7 +387,8 @@ def clock_offset(
     launch = activities.launch_row[has]
     delay = start - trace.spans.ts_ns[launch] - trace.spans.dur_ns[launch]
     soonest, latest = (int(each) for each in np.percentile(delay, (1, 90)))
-    work = union(activities.start_ns, activities.end_ns)
+    # Pauses between queued kernels are no idle time that anybody could be late for.
+    work = union(activities.start_ns, activities.end_ns + PAUSE_NS)
     span = int(work.end[-1] - work.start[0]) if len(work) else 0
     idle = 1.0 - work.total_ns / span if span > 0 else 0.0
     # In a queue each work waits as long as what is before it; an offset is the same for all.

@@ -212,9 +212,22 @@ optimizer_multi_tensor_share = _number(
 )
 kernel_gap_share = _share(
     "kernel_gap_share",
-    "Pauses of up to 20 µs between kernels that were queued already, as a share of the step.",
+    "Pauses of up to 5 µs between kernels that were queued already, as a share of the step.",
     "kernel_gap_ns",
     "idle.queued",
+)
+
+
+def _gaps_of_idle(observed: Observed) -> float | None:
+    time, whole = _known(observed, "kernel_gap_ns"), observed.device.accounting.idle_ns
+    return None if time is None else time / whole if whole else 0.0
+
+
+kernel_gap_idle_share = Feature(
+    "kernel_gap_idle_share",
+    "ratio",
+    "Pauses of up to 5 µs between kernels that were queued already, as a share of idle time.",
+    _gaps_of_idle,
 )
 short_kernel_share = _number(
     "short_kernel_share", "ratio", "Compute kernels of up to 10 µs, as a share of their number."

@@ -16,6 +16,7 @@ from stepscope.analyse.features import (
     unexplained_idle_share,
     unlaunched_device_share,
 )
+from stepscope.analyse.features.kernel import kernel_gap_idle_share
 from stepscope.model.text import Text
 from stepscope.rules.capture import NODES
 from stepscope.rules.rule import Layer, Patch, Question, Reading, Remedy, Rule, Subject
@@ -34,12 +35,11 @@ RULE = Rule(
     ),
     explanation=Text(
         en="The work was issued in time, or its launch was not recorded: graph nodes that were not recorded, "
-        "event and stream waits, or the latency between short kernels.",
-        zh="任务已及时下发，或其下发未被记录：可能是未记录的图节点、事件与流等待，"
-        "或短 kernel 之间的固有延迟。",
+        "or event and stream waits.",
+        zh="任务已及时下发，或其下发未被记录：可能是未记录的图节点，或事件与流的等待。",
     ),
     when=(idle_share >= 0.15, queued_or_unlaunched_idle_share >= 0.50),
-    unless=(unlaunched_device_share >= 0.50,),
+    unless=(unlaunched_device_share >= 0.50, kernel_gap_idle_share >= 0.50),
     corroborated_by=(sm_active_mean >= 0.70,),
     cost=unexplained_idle_share,
     readings=(
@@ -89,6 +89,11 @@ RULE = Rule(
         ),
     ),
     references={
+        kernel_gap_idle_share: Text(
+            en="our choice, more than half: the idle time is the pause that starting a queued kernel "
+            "takes, and needs no other cause",
+            zh="自定，超过一半：空闲是启动已排队 kernel 所需的间隙，不需要其他原因",
+        ),
         idle_share: Text(
             en="TraceLens speaks of an idle device from 15 % of a step",
             zh="TraceLens 从一步的 15 % 起称设备空闲",
