@@ -34,6 +34,14 @@ MAX_THRESHOLD_BYTES = 1_000_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the caller asks of every input."""
+
+    steps: tuple[int, int] | None = None
+    model_flops: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class _Read:
     """What is kept of one input once its columns are dropped."""
 
@@ -74,6 +82,7 @@ def diagnose(
     rules_config: str | os.PathLike[str] | Mapping[str, Any] | None = None,
     keep_identities: bool = False,
     redact_key: str | None = None,
+    model_flops: int | None = None,
     jobs: int = 1,
     on_progress: OnProgress | None = None,
     shown_as: Mapping[str, str] | None = None,
@@ -84,8 +93,9 @@ def diagnose(
     the run; `lang` is the language of its sentences, `en` or `zh`; `rules_config` holds a site's thresholds,
     as a TOML file or as `{rule: {feature: number}}`. Identities (host and user names, home paths, addresses)
     become pseudonyms under `redact_key`, or under a key derived from the inputs, unless `keep_identities`;
-    secrets are removed in any case. `jobs` files are read at the same time. `shown_as` gives names to show in
-    the place of paths.
+    secrets are removed in any case. `model_flops` is the arithmetic that one rank's model needs in a step,
+    for MFU; without it MFU is derived where recorded shapes tell. `jobs` files are read at the same time.
+    `shown_as` gives names to show in the place of paths.
 
     An input that cannot be used is named in `report.inputs[].error`. Raises
     `stepscope.model.error.StepscopeError` where none can be used, or where the options make no sense.
@@ -102,6 +112,7 @@ def diagnose(
         lang=lang,
         rules_config=rules_config,
         redact_key=redact_key,
+        model_flops=model_flops,
         jobs=jobs,
         on_progress=on_progress,
         shown_as=shown_as,
@@ -117,7 +128,7 @@ def diagnose(
         catalog = catalog.with_thresholds(
             rules_config if isinstance(rules_config, Mapping) else read_thresholds(rules_config)
         )
-    reads = _read_all(given, steps, jobs, on_progress, discover)
+    reads = _read_all(given, Wanted(steps, model_flops), jobs, on_progress, discover)
     if not any(read.input.error is None for read in reads):
         raise _nothing_read(reads)
     if steps is not None:
@@ -157,6 +168,10 @@ def _check_options(**given: Any) -> None:
             "a TOML file, or {rule: {feature: number}}",
         ),
         "redact_key": (isinstance(given["redact_key"], str | None), "a text"),
+        "model_flops": (
+            given["model_flops"] is None or (_is_count(given["model_flops"]) and given["model_flops"] > 0),
+            "a number of operations above 0, or None",
+        ),
         "jobs": (_is_count(jobs) and jobs >= 1, "1 or more"),
         "on_progress": (given["on_progress"] is None or callable(given["on_progress"]), "a function"),
         "shown_as": (isinstance(given["shown_as"], Mapping | None), "{path: name}"),
@@ -214,7 +229,7 @@ def read_thresholds(path: str | os.PathLike[str]) -> Mapping[str, Any]:
 
 def _read_all(
     paths: Sequence[str],
-    steps: tuple[int, int] | None,
+    wanted: Wanted,
     jobs: int,
     on_progress: OnProgress | None,
     discover: Any,
@@ -236,7 +251,7 @@ def _read_all(
         context = multiprocessing.get_context("spawn")
         try:
             with ProcessPoolExecutor(min(jobs, len(sources)), mp_context=context) as pool:
-                reads += pool.map(_read_one, sources, [steps] * len(sources))
+                reads += pool.map(_read_one, sources, [wanted] * len(sources))
         except BrokenProcessPool as error:
             what = (
                 "a process that was reading was ended from outside, as the system does when memory is short"
@@ -244,7 +259,7 @@ def _read_all(
             raise UnusableError(f"{what}; give fewer --jobs") from error
     else:
         seen: dict[str, str] = {}
-        reads += [_read_one(source, steps, on_progress, seen) for source in sources]
+        reads += [_read_one(source, wanted, on_progress, seen) for source in sources]
     return _without_copies(reads)
 
 
@@ -275,7 +290,7 @@ def _copy_of(first: str, given: Input) -> _Read:
 
 def _read_one(
     name: str,
-    steps: tuple[int, int] | None,
+    wanted: Wanted,
     on_progress: OnProgress | None = None,
     seen: dict[str, str] | None = None,
 ) -> _Read:
@@ -300,7 +315,8 @@ def _read_one(
             return _copy_of(first_name, copy)
     trace, num_secrets, known = redact.trace_without_secrets(trace)
     rank, world_size, conflict = rank_of(trace)
-    whole = analyse_rank(trace, steps=steps, rank=rank, world_size=world_size)
+    steps = wanted.steps
+    whole = analyse_rank(trace, steps=steps, rank=rank, world_size=world_size, model_flops=wanted.model_flops)
     numbers = [step.step for analysis in whole for step in analysis.steps]
     analyses = tuple(_with_conflict(_only(analysis, steps), conflict) for analysis in whole)
     first = analyses[0] if analyses else None

@@ -83,6 +83,8 @@ NONSENSE = (
     ("job", 5, "job is 5; give a name"),
     ("rules_config", 5, "rules_config is 5; give a TOML file, or {rule: {feature: number}}"),
     ("redact_key", b"site", "redact_key is a bytes; give a text"),
+    ("model_flops", 0, "model_flops is 0; give a number of operations above 0, or None"),
+    ("model_flops", 1e12, "model_flops is 1000000000000.0; give a number of operations above 0, or None"),
     ("on_progress", "x", "on_progress is 'x'; give a function"),
     ("shown_as", [("a", "b")], "shown_as is [('a', 'b')]; give {path: name}"),
 )

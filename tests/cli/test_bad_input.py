@@ -422,3 +422,12 @@ def test_a_gzip_of_nothing(stepscope: Run, tmp_path: Path) -> None:
     done = stepscope("diagnose", "x.json.gz", cwd=tmp_path)
     assert done.code == 3
     assert is_one_line(done, "x.json.gz")
+
+
+@pytest.mark.parametrize("flops", ["many", "0", "-1", "nan", "inf", "1e30"])
+def test_model_flops_that_are_no_number_of_operations_are_refused(
+    stepscope: Run, sample: Path, flops: str
+) -> None:
+    done = stepscope("diagnose", sample, "--model-flops", flops)
+    assert done.code == 2
+    assert f"'{flops}' is no number of operations; write one, as in 3.2e14" in done.err

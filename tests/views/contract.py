@@ -138,6 +138,7 @@ SHAPE: dict[str, Any] = {
             "copy_exposed_ns!": 0,
             "idle_ns!": 0,
             "idle!": {f"{cause}_ns!": 0 for cause in CAUSES},
+            "phases": {f"{phase}_ns!": 0 for phase in PHASES},
             "compute": {f"{kind}_ns!": 0 for kind in COMPUTE},
             "communication": {
                 "total_ns!": 0,

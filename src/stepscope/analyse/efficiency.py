@@ -31,8 +31,10 @@ def efficiency(
     total_ns: int,
     rank: int | None,
     given_flops: int | None = None,
-) -> report.Efficiency | None:
+) -> tuple[report.Efficiency | None, float | None]:
     """Arithmetic of one device over its row; `None` where it did no matrix work or no shapes are known.
+
+    The second is a utilisation above 1, which cannot be: then the report holds none.
 
     `given_flops` is what the model needs in all steps of the row, where the caller knows it.
     """
@@ -65,18 +67,20 @@ def efficiency(
                 key = work.precision, None if cores < 0 else bool(cores)
                 by_precision[key] = by_precision.get(key, 0) + work.flops * times
     if given_flops is None and not flops:
-        return None
+        return None, None
     precision, peak = _most(by_precision, model)
     known_share = known / matrix if matrix else None
-    is_derived = given_flops is None and known_share is not None and known_share >= LEAST_KNOWN
+    is_known = known_share is not None and known_share >= LEAST_KNOWN
+    is_derived = given_flops is None and is_known
     model_flops = given_flops if given_flops is not None else flops - again if is_derived else None
     whole = total_ns / 1e9
-    hfu = seconds / whole if is_bounded and is_derived and whole and model is not None else None
+    hfu = seconds / whole if is_bounded and is_known and whole and model is not None else None
     if given_flops is not None:
         mfu = given_flops / (peak * whole) if peak and whole else None
     else:
         mfu = (seconds - again_seconds) / whole if hfu is not None else None
-    return report.Efficiency(
+    worst = max((each for each in (hfu, mfu) if each is not None), default=0.0)
+    found = report.Efficiency(
         device=device,
         rank=rank,
         total_ns=total_ns,
@@ -90,6 +94,7 @@ def efficiency(
         precision=precision,
         peak_flops_per_second=peak,
     )
+    return found, worst if worst > 1 else None
 
 
 def _split(calls: Calls, which: npt.NDArray[np.intp]) -> Iterator[tuple[npt.NDArray[np.intp], bool]]:

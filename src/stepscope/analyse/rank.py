@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -67,11 +68,13 @@ def analyse_rank(
     steps: tuple[int, int] | None = None,
     rank: int | None = None,
     world_size: int | None = None,
+    model_flops: int | None = None,
 ) -> list[RankAnalysis]:
     """Everything that one trace says: one analysis a host process that launched device work.
 
     `steps` keeps only steps with these numbers (inclusive) in the accounting; `rank` and `world_size` are
-    what the caller knows of the trace (`trace.load.rank_of`). Pure: the trace is not changed.
+    what the caller knows of the trace (`trace.load.rank_of`); `model_flops` what one rank's model needs in a
+    step, where the caller knows it. Pure: the trace is not changed.
     """
     kinds = span_kinds(trace)
     is_good, bad = health.good_rows(trace, kinds)
@@ -100,6 +103,7 @@ def analyse_rank(
             steps,
             None if len(groups) > 1 else rank,
             world_size,
+            model_flops if len(groups) == 1 else None,
         )
         for process, chosen in groups
     ]
@@ -149,6 +153,7 @@ def _analyse_process(
     wanted: tuple[int, int] | None,
     rank: int | None,
     world_size: int | None,
+    model_flops: int | None,
 ) -> RankAnalysis:
     spans = trace.spans
     issues = list(issues)
@@ -213,6 +218,16 @@ def _analyse_process(
     models = {device: hardware_of(device_name(trace, device)) for device in set(activities.device.tolist())}
     calls = Calls(trace, activities, who, chosen, models)
     results = [_with_recoverable(each, calls, activities, chosen, models) for each in results]
+    arithmetic = []
+    for each in results if len(activities) else ():
+        row = each.rows[0]
+        # What is given is of one step of one device: a row without steps cannot use it, nor one of several.
+        is_of_row = model_flops is not None and row.num_steps and len(results) == 1
+        given = model_flops * row.num_steps if model_flops is not None and is_of_row else None
+        reached, excess = efficiency(calls, row.device, row.total_ns, rank, given)
+        if excess is not None:
+            issues.append(health.impossible_utilisation(excess, row.device.name, is_given=given is not None))
+        arithmetic += [] if reached is None else [reached]
     operators, found = operator_table(calls, threads.rows, rank)
     issues += found
     merged = health.merge(issues)
@@ -230,16 +245,7 @@ def _analyse_process(
         collectives=collectives,
         operator_shapes=shape_table(calls, rank),
         modules=module_table(calls, threads.rows, rank),
-        efficiency=tuple(
-            each
-            for each in (
-                efficiency(calls, result.rows[0].device, result.rows[0].total_ns, rank) for result in results
-            )
-            if each is not None
-        )
-        if len(activities)
-        else (),
-        phases=phases_struct(calls, slice(None)) if len(calls.duration_ns) else None,
+        efficiency=tuple(arithmetic),
         accelerator=accelerator,
         is_cut=any(loss.is_cut for loss in trace.losses),
     )
@@ -258,13 +264,16 @@ def _with_recoverable(
         return result
     index = row.device.index if row.device.index is not None else -1
     mine = activities.device == index
-    found = recoverable(calls.of_device(index), result.own_ns[chosen[mine]], models.get(index), row.num_steps)
+    calls = calls.of_device(index)
+    found = recoverable(calls, result.own_ns[chosen[mine]], models.get(index), row.num_steps)
+    row = msgspec.structs.replace(row, phases=phases_struct(calls, slice(None)))
     analysis = replace(
         result.analysis,
+        accounting=row,
         numbers={**result.analysis.numbers, **found.numbers},
         culprits={**result.analysis.culprits, **found.culprits},
     )
-    return replace(result, analysis=analysis)
+    return replace(result, analysis=analysis, rows=(row, *result.rows[1:]))
 
 
 def _chosen(activities: Activities, used: UsedSteps) -> npt.NDArray[np.bool_]:

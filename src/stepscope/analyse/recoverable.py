@@ -27,7 +27,7 @@ from stepscope.model.hardware import Hardware
 from stepscope.model.report import COMPUTE_KINDS
 from stepscope.model.trace import I64
 from stepscope.trace.kernel_class import CLASSES
-from stepscope.trace.link import COPY
+from stepscope.trace.link import COMPUTE
 
 MAX_CULPRITS = 8
 LEAST_SCORES = 64 * 64
@@ -308,8 +308,8 @@ def _handed_on(written: tuple[tuple[int, ...], int] | None, reader: Known) -> in
 
 
 def _by_class(calls: Calls) -> dict[str, float]:
-    """Shares of the summed time of all kernels (no copies or sets of the driver's)."""
-    is_kernel = calls.activities.part != COPY
+    """Shares of the summed time of all compute kernels."""
+    is_kernel = calls.activities.part == COMPUTE
     whole = int(calls.duration_ns[is_kernel].sum())
     if not whole:
         return {}

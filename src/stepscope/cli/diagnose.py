@@ -27,6 +27,18 @@ def _as_range(ctx: click.Context, param: click.Parameter, value: str | None) -> 
     return steps
 
 
+def _as_flops(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
+    if value is None:
+        return None
+    try:
+        flops = float(value)
+    except ValueError:
+        flops = 0.0
+    if not 1 <= flops < 2**63:
+        raise click.BadParameter(f"{value!r} is no number of operations; write one, as in 3.2e14")
+    return int(flops)
+
+
 @click.command("diagnose", short_help="Where the time of a step went, why, and what to change.")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 @click.option("--steps", metavar="A:B", callback=_as_range, help="Only these steps, both ends included.")
@@ -39,6 +51,12 @@ def _as_range(ctx: click.Context, param: click.Parameter, value: str | None) -> 
     "--rules-config",
     metavar="FILE",
     help="Thresholds of your site, in TOML: [rule-id], then feature = number.",
+)
+@click.option(
+    "--model-flops",
+    callback=_as_flops,
+    metavar="N",
+    help="Arithmetic that one rank's model needs in one step, as in 3.2e14: for MFU.",
 )
 @click.option(
     "--fail-on", type=click.Choice(option.SEVERITIES), help="End with 1 if a finding is at least this severe."
@@ -64,6 +82,7 @@ def command(
     output: str | None,
     lang: Lang,
     rules_config: str | None,
+    model_flops: int | None,
     fail_on: str | None,
     no_redact: bool,
     jobs: int,
@@ -86,6 +105,7 @@ def command(
             lang=lang,
             rules_config=rules_config,
             keep_identities=no_redact,
+            model_flops=model_flops,
             redact_key=os.environ.get("STEPSCOPE_REDACT_KEY"),
             jobs=jobs,
             on_progress=progress.advance if progress.is_shown else None,

@@ -84,7 +84,5 @@ class RankAnalysis:
     operator_shapes: tuple[report.OperatorShape, ...] = ()
     modules: tuple[report.Module, ...] = ()
     efficiency: tuple[report.Efficiency, ...] = ()
-    phases: report.Phases | None = None
-    """Device time in scope by phase of the step, over all devices; `None` where the trace marks none."""
     is_cut: bool = False
     """Events of the file are missing, nobody knows of which steps: no number of the accounting is judged."""

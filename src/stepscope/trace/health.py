@@ -421,6 +421,20 @@ def class_issues(activities: Activities, kinds: I32) -> tuple[float, list[Issue]
     ]
 
 
+def impossible_utilisation(share: float, device: str | None, *, is_given: bool) -> Issue:
+    """More arithmetic than the device can do in that time."""
+    cause = (
+        "the model FLOPs that were given (they are of one rank and one step)"
+        if is_given
+        else "the recorded shapes, their precision or the kernels of an op"
+    )
+    detail = (
+        f"the run would use {100 * share:.4g} % of the peak of {device or 'the device'}: {cause} are wrong, "
+        "or the device's name is; no utilisation is given"
+    )
+    return Issue("impossible_rate", 1, "none", detail, ("operators",))
+
+
 def impossible_rate(op: str, share: float, model: str, num_calls: int) -> Issue:
     """Arithmetic that takes longer at the device's peak than the device took for it."""
     detail = (

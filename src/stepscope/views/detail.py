@@ -166,6 +166,14 @@ ISSUE: tuple[tuple[str, str], ...] = (
     ),
     (r"and (?:its|their) bandwidth is withheld", "其带宽不予给出"),
     (
+        r"the run would use (\S+) % of the peak of (.+?): (?:the model FLOPs that were given \(they are of "
+        r"one rank and one step\)|the recorded shapes, their precision or the kernels of an op) are wrong, "
+        r"or the device's name is",
+        r"将用到 \2 峰值的 \1 %：所给的模型运算量（应为一个 rank 一步）"
+        r"或所录形状、精度、kernel 有误，或设备名有误",
+    ),
+    (r"no utilisation is given", "不给出利用率"),
+    (
         r"(.+?) would reach (\S+) % of the peak of (.+?): its recorded shapes, its precision, the kernels "
         r"recorded for it or the device's name cannot be right",
         r"\1 将达到 \3 峰值的 \2 %：所记录的形状、精度、kernel 或设备名称有误",

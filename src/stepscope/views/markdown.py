@@ -36,6 +36,7 @@ from stepscope.views.phrase import (
     subject_of,
     undecided_lines,
     window_of,
+    work_lines,
 )
 from stepscope.views.shape import (
     card_parts,
@@ -224,4 +225,7 @@ def _operators(report_: report.Report, lang: Lang) -> list[str]:
             f"{operator.count:,} | {duration(operator.device_ns)} | {share} |"
             + (f" {limit} |" if any(limits) else "")
         )
+    work = [f"- {escaped(line)}" for line in work_lines(report_, lang)]
+    if work:
+        lines += ["", *work]
     return [f"### {escaped(operators_head(report_, lang))}", "", *lines]

@@ -173,6 +173,55 @@ def limit_of(operator: report.Operator, lang: Lang) -> str:
     return "" if share is None else f"{percent(share)} {word(f'bound_{operator.bound}', lang)}"
 
 
+def work_lines(report_: report.Report, lang: Lang) -> list[str]:
+    """What the device worked on: the phases of its time, and its arithmetic against its peak; of the row that
+    the answer speaks of."""
+    row = asked_row(report_)
+    if row is None:
+        return []
+    lines = []
+    if row.phases is not None:
+        known = {key: getattr(row.phases, f"{key}_ns") for key in _PHASES}
+        whole = sum(known.values()) or 1
+        told = [f"{word(key, lang)} {percent(ns / whole)}" for key, ns in known.items() if ns]
+        lines.append(f"{word('phases', lang)}{colon(lang)}{listed(told, lang)}")
+    for each in report_.efficiency:
+        if (each.rank, each.device) == (row.rank, row.device):
+            lines += _arithmetic(each, row, lang)
+    return lines
+
+
+_PHASES = ("forward", "backward", "recompute", "optimizer", "other")
+
+
+def _arithmetic(each: report.Efficiency, row: report.Accounting, lang: Lang) -> list[str]:
+    told = []
+    flops = each.flops or each.model_flops
+    if flops:
+        per = flops / (row.num_steps or 1)
+        told.append(f"{_flops(per)}{word('a_step', lang) if row.num_steps else ''}")
+    for name, value in (("MFU", each.mfu), ("HFU", each.hfu)):
+        if value is not None:
+            told.append(f"{name} {percent(value)}")
+    if told and (each.mfu or each.hfu) and each.peak_flops_per_second is not None:
+        peak = f"{_flops(each.peak_flops_per_second)}/s {each.precision}"
+        told[-1] += f"（峰值 {peak}）" if lang == "zh" else f" of {peak}"
+    if each.recomputed_flops and each.flops:
+        told.append(f"{word('recompute', lang)} {percent(each.recomputed_flops / each.flops)}")
+    if each.known_share is not None and each.known_share < _WELL_KNOWN:
+        told.append(f"{word('of_known', lang)} {percent(each.known_share)}")
+    return [f"{word('arithmetic', lang)}{colon(lang)}{listed(told, lang)}"] if told else []
+
+
+_WELL_KNOWN = 0.995
+_SCALES = ((1e15, "PFLOP"), (1e12, "TFLOP"), (1e9, "GFLOP"), (1e6, "MFLOP"))
+
+
+def _flops(value: float) -> str:
+    scale, name = next((each for each in _SCALES if value >= each[0]), (1.0, "FLOP"))
+    return f"{value / scale:,.3g} {name}"
+
+
 def operators_head(report_: report.Report, lang: Lang) -> str:
     """The heading of the hottest operators: whose they are, and of what the times and shares are."""
     row = asked_row(report_)

@@ -49,6 +49,7 @@ from stepscope.views.phrase import (
     subject_of,
     undecided_lines,
     window_of,
+    work_lines,
 )
 from stepscope.views.shape import (
     bar,
@@ -312,6 +313,15 @@ def _operators(page: Page, report_: report.Report) -> None:
     for line in zip(names, *columns.values(), strict=True):
         table.add_row(*map(page.text, line))
     page.put(Padding(table, (0, 0, 0, 2), expand=False))
+    if any(operator.called_from is not None for operator in operators):
+        page.line(word("called_from", lang), "dim", indent=2)
+    for operator, name in zip(operators, names, strict=True):
+        if operator.called_from is not None:
+            head = f"{name}{colon(lang)}"
+            place = readable(operator.called_from, max(24, page.width - 2 - cell_len(head)))
+            page.line(head + place, "dim", indent=4)
+    for told in work_lines(report_, lang):
+        page.line(told, indent=2)
 
 
 def _undecided(page: Page, report_: report.Report) -> None:

@@ -38,13 +38,13 @@ def _of_total(key: str) -> Callable[[Observed], float | None]:
 elementwise_kernel_share = _number(
     "elementwise_kernel_share",
     "ratio",
-    "Elementwise kernels, copies and casts among them, of all kernel time.",
+    "Elementwise kernels, copies and casts among them, of all compute kernel time.",
 )
 normalization_kernel_share = _number(
-    "normalization_kernel_share", "ratio", "Normalisation kernels, as a share of all kernel time."
+    "normalization_kernel_share", "ratio", "Normalisation kernels, as a share of all compute kernel time."
 )
 convolution_kernel_share = _number(
-    "convolution_kernel_share", "ratio", "Convolution kernels, as a share of all kernel time."
+    "convolution_kernel_share", "ratio", "Convolution kernels, as a share of all compute kernel time."
 )
 
 
@@ -57,7 +57,7 @@ def _unfused(observed: Observed) -> float | None:
 memory_bound_kernel_share = Feature(
     "memory_bound_kernel_share",
     "ratio",
-    "Elementwise and normalisation kernels, as a share of all kernel time.",
+    "Elementwise and normalisation kernels, as a share of all compute kernel time.",
     _unfused,
 )
 fusion_saving_share = _share(

@@ -20,6 +20,7 @@ from stepscope.model.report.account import (
     Device,
     HostShares,
     Idle,
+    Phases,
     Variation,
 )
 from stepscope.model.report.base import (
@@ -69,7 +70,6 @@ from stepscope.model.report.table import (
     Module,
     Operator,
     OperatorShape,
-    Phases,
     Straggler,
 )
 from stepscope.model.report.time import Clocks, RankClock, Representative, Step, TelemetryClock, Window

@@ -101,6 +101,22 @@ class Compute(msgspec.Struct, frozen=True, kw_only=True):
 COMPUTE_KINDS: tuple[str, ...] = tuple(name.removesuffix("_ns") for name in Compute.__struct_fields__)
 
 
+class Phases(msgspec.Struct, frozen=True, kw_only=True):
+    """Device time by the part of the step that launched it, in nanoseconds; all are always written."""
+
+    forward_ns: int = 0
+    """From the first to the last op that autograd records, between backward passes."""
+    backward_ns: int = 0
+    """Inside autograd's rows, recomputation apart."""
+    recompute_ns: int = 0
+    """Forward work done again in the backward pass."""
+    optimizer_ns: int = 0
+    """Inside `Optimizer.step`."""
+    other_ns: int = 0
+    """In none of these: input, gradient clipping, evaluation; the forward pass too where the trace has no
+    sequence numbers."""
+
+
 class Communication(Part, frozen=True, kw_only=True):
     """Collectives of one device; the parts that need other ranks are absent without them."""
 
@@ -174,6 +190,9 @@ class Accounting(Part, frozen=True, kw_only=True):
     """Absent where the trace names none."""
     compute: Compute | None = None
     """`compute_ns` by kind; absent for a run without an accelerator."""
+    phases: Phases | None = None
+    """Summed durations of the device activities that the row's steps launched, by phase (of parallel streams
+    both count); only in the row that decides, and absent where the trace marks no phases."""
     communication: Communication | None = None
     """Absent where no collective ran."""
     host: HostShares | None = None

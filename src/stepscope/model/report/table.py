@@ -2,27 +2,10 @@
 
 from __future__ import annotations
 
-import msgspec
 from msgspec import field
 
-from stepscope.model.report.account import Device
+from stepscope.model.report.account import Device, Phases
 from stepscope.model.report.base import Bound, Part, Persistence
-
-
-class Phases(msgspec.Struct, frozen=True, kw_only=True):
-    """Device time by the part of the step that launched it, in nanoseconds; all are always written."""
-
-    forward_ns: int = 0
-    """From the first to the last op that autograd records, between backward passes."""
-    backward_ns: int = 0
-    """Inside autograd's rows, recomputation apart."""
-    recompute_ns: int = 0
-    """Forward work done again in the backward pass."""
-    optimizer_ns: int = 0
-    """Inside `Optimizer.step`."""
-    other_ns: int = 0
-    """In none of these: input, gradient clipping, evaluation; the forward pass too where the trace has no
-    sequence numbers."""
 
 
 class Operator(Part, frozen=True, kw_only=True):
