@@ -18,5 +18,10 @@ RUNS = (
         {"exposed_communication_share": "0.35x2", "bus_bandwidth_link_share": "_x2"},
         "findingx2",
     ),
-    Run("the last bucket has nothing to hide behind", {"exposed_communication_share": "0.07x3"}, "clearx3"),
+    Run(
+        "the last bucket has nothing to hide behind",
+        {"exposed_communication_share": "0.07x3", "bus_bandwidth_link_share": "0.3x3"},
+        "clearx3",
+        is_near_miss=True,
+    ),
 )

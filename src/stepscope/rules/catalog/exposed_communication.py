@@ -16,6 +16,7 @@ from stepscope.analyse.features import (
 from stepscope.model.text import Text
 from stepscope.rules.capture import ALL_RANKS, TRANSPORT
 from stepscope.rules.rule import Layer, Patch, Question, Reading, Remedy, Rule, Subject
+from stepscope.rules.signature import DEVICE, HOST, Lane, Signature
 
 NCCL_LOG = Patch(kind="env", after="NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH,NET")
 
@@ -157,4 +158,14 @@ RULE = Rule(
         ),
     },
     needs=ALL_RANKS,
+    signature=Signature(
+        caption=Text(
+            en="Communication runs alone: no compute kernel hides it.",
+            zh="通信单独运行，没有计算 kernel 掩盖它。",
+        ),
+        lanes=(
+            Lane(HOST, "lllll.......|lllll......."),
+            Lane(DEVICE, "cccccccnnnnn|cccccccnnnnn"),
+        ),
+    ),
 )

@@ -19,6 +19,7 @@ from stepscope.analyse.features import (
 from stepscope.model.text import Text
 from stepscope.rules.capture import FEW_STEPS
 from stepscope.rules.rule import Layer, Patch, Remedy, Rule, Subject
+from stepscope.rules.signature import DEVICE, HOST, Lane, Signature
 
 PINNED = Patch(
     kind="code",
@@ -130,4 +131,14 @@ RULE = Rule(
         ),
     },
     needs=FEW_STEPS,
+    signature=Signature(
+        caption=Text(
+            en="A copy runs while no kernel does, and the next kernel waits for it.",
+            zh="拷贝进行时没有 kernel 运行，下一个 kernel 要等它完成。",
+        ),
+        lanes=(
+            Lane(HOST, "llll........|llll........"),
+            Lane(DEVICE, "mmmmcccccccc|mmmmcccccccc"),
+        ),
+    ),
 )

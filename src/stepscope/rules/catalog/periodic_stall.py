@@ -17,6 +17,7 @@ from stepscope.analyse.features import (
 from stepscope.model.text import Text
 from stepscope.rules.capture import MANY_STEPS
 from stepscope.rules.rule import Layer, Patch, Remedy, Rule, Subject
+from stepscope.rules.signature import DEVICE, HOST, Lane, Signature
 
 ASYNC_SAVE = Patch(
     kind="code",
@@ -122,4 +123,14 @@ RULE = Rule(
         ),
     },
     needs=MANY_STEPS,
+    signature=Signature(
+        caption=Text(
+            en="Most steps are alike; every so many steps one takes longer.",
+            zh="大多数步相同，每隔若干步有一步变长。",
+        ),
+        lanes=(
+            Lane(HOST, "ll..|ll..|ll..xxxx|ll..|ll..|ll..xxxx"),
+            Lane(DEVICE, "cccc|cccc|cccc....|cccc|cccc|cccc...."),
+        ),
+    ),
 )
