@@ -12,6 +12,15 @@ from stepscope.rules import Catalog, load_catalog
 
 MS = 1_000_000
 CATALOG = load_catalog(others=())
+NOTHING_LONG = {
+    "late_start_ns": 0.0,
+    "python_stall_ns": 0.0,
+    "long_pause_ns": 0.0,
+    "gradient_syncs_per_update": 0.0,
+    "small_collective_part": 0.0,
+    "unrecorded_graph_share": 0.0,
+    "pageable_upload_part": 0.0,
+}
 
 
 def row(
@@ -85,7 +94,7 @@ def rank(
                 accounting=each,
                 culprits=culprits or {},
                 by_step=by_step or {},
-                numbers={"late_start_ns": 0.0, **(numbers or {})},
+                numbers={**(NOTHING_LONG if each.device.kind != "cpu" else {}), **(numbers or {})},
                 largest_gap_ns=largest_gap_ns or {},
             )
             for each in rows

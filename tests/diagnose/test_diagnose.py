@@ -440,7 +440,8 @@ def test_a_loader_that_could_not_be_seen_is_not_ruled_out() -> None:
     assert not {"input-starvation", "host-preprocessing"} & out
     assert any(
         line.startswith(
-            "host-preprocessing, input-starvation: the host's own work was not recorded; needs both"
+            "checkpoint-stall, compile-in-window, eval-stall, garbage-collection, host-preprocessing, "
+            "input-starvation, logging-stall: the host's own work was not recorded; needs both"
         )
         for line in undecided_lines(answer.undecided, "en")
     )

@@ -171,6 +171,8 @@ def _analyse_process(
     numbers = {"unclassified_share": unclassified} if len(activities) else {}
     if coverage is not None:
         numbers["graph_coverage"] = coverage
+    if coverage is not None or is_launch_call.any():
+        numbers["unrecorded_graph_share"] = 1.0 - (1.0 if coverage is None else coverage)
     process = Process(
         trace=trace,
         kinds=kinds,

@@ -27,28 +27,43 @@ class Claim:
 
 
 def claims(found: Sequence[Finding], device: DeviceAnalysis) -> dict[str, Claim]:
-    """Rule id -> its claim on this device's row; higher confidence takes first, then the larger share.
+    """Rule id -> its claim on this device's row; higher confidence takes first, then a cause before what it
+    explains, then the larger share.
 
     The claims of a row sum to at most its total, and no part is claimed twice.
     """
     row = device.accounting
     costly = [f for f in found if f.rule.cost is not None and f.cost_share is not None]
-    # What is no part of the accounting comes last: its time is also somebody's part.
-    costly.sort(key=lambda f: (not _parts(f), _RANK[f.confidence], -(f.cost_share or 0.0), f.rule.id))
+
+    def is_effect(finding: Finding) -> bool:
+        parts = set(_parts(finding))
+        return any(finding.rule.id in f.rule.explains and parts.intersection(_parts(f)) for f in costly)
+
+    def place(f: Finding) -> tuple[bool, int, bool, float, str]:
+        # What is no part of the accounting comes last: its time is also somebody's part.
+        return not _parts(f), _RANK[f.confidence], is_effect(f), -(f.cost_share or 0.0), f.rule.id
+
+    costly.sort(key=place)
+    left = {part: part_ns(row, part) for f in costly for part in _parts(f)}
     owner: dict[str, str] = {}
     result: dict[str, Claim] = {}
     for finding in costly:
         parts = _parts(finding)
         whole = round((finding.cost_share or 0.0) * row.total_ns)
         if parts:
-            free = [part for part in parts if part not in owner]
-            time = min(whole, sum(part_ns(row, part) for part in free))
             overlaps = tuple(dict.fromkeys(owner[part] for part in parts if part in owner))
-            owner.update(dict.fromkeys(free, finding.rule.id))
+            # A rule may cost more or less than its parts; of what it leaves of them the next one has some.
+            taken = sum(part_ns(row, part) - left[part] for part in parts)
+            time = min(max(0, whole - taken), sum(left[part] for part in parts))
+            rest = time
+            for part in parts:
+                some = min(rest, left[part])
+                left[part], rest = left[part] - some, rest - some
+                owner.setdefault(part, finding.rule.id)
             of = "+".join(parts)
         else:
-            left = row.total_ns - sum(claim.time_ns for claim in result.values())
-            time = max(0, min(whole, left, _beyond_median_ns(device, owner)))
+            unclaimed = row.total_ns - sum(claim.time_ns for claim in result.values())
+            time = max(0, min(whole, unclaimed, _beyond_median_ns(device, owner)))
             overlaps = tuple(rule for rule, claim in result.items() if claim.time_ns) if time < whole else ()
             of = "steps"
         result[finding.rule.id] = Claim(time, of, overlaps)

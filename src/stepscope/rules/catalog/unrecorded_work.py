@@ -18,10 +18,9 @@ from stepscope.analyse.features import (
 )
 from stepscope.model.text import Text
 from stepscope.rules.capture import NODES
-from stepscope.rules.rule import Layer, Patch, Question, Reading, Remedy, Rule, Subject
+from stepscope.rules.patch import GRAPH_NODES
+from stepscope.rules.rule import Layer, Question, Reading, Remedy, Rule, Subject
 from stepscope.rules.signature import DEVICE, HOST, Lane, Signature
-
-GRAPH_NODES = Patch(kind="command", after=NODES.command)
 
 RULE = Rule(
     id="unrecorded-work",
