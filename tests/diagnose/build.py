@@ -17,9 +17,9 @@ NOTHING_LONG = {
     "python_stall_ns": 0.0,
     "long_pause_ns": 0.0,
     "gradient_syncs_per_update": 0.0,
-    "small_collective_part": 0.0,
+    "small_of_communication_share": 0.0,
     "unrecorded_graph_share": 0.0,
-    "pageable_upload_part": 0.0,
+    "pageable_upload_share": 0.0,
 }
 
 

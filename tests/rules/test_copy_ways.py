@@ -44,7 +44,7 @@ def test_a_copy_that_nothing_hides_gets_the_cure_of_its_way(
     others = {PINNED, OF_RESULTS, WITHIN} - {advice}
     assert not any(other in text for other in others for text in texts), texts
     shown = {evidence.feature: evidence.value for evidence in found.evidence}
-    wanted = "pageable_upload_part" if rule == "pageable-copies" else feature
+    wanted = "pageable_upload_share" if rule == "pageable-copies" else feature
     assert shown[wanted] == pytest.approx(1.0)
 
 

@@ -44,7 +44,7 @@ def ways(
     copy_wait_ns: int,
 ) -> dict[str, float]:
     """Shares, 0..1, of what copies cost in the windows `inside`: `to_device_copy_share`,
-    `from_device_copy_share`, `within_device_copy_share`, and of them `pageable_upload_part`: copies to the
+    `from_device_copy_share`, `within_device_copy_share`, and of them `pageable_upload_share`: copies to the
     device from pageable memory; empty where copies cost nothing. `pageable_upload_bytes` is the mean size of
     those uploads, each weighted by what it costs; absent where there is none or no size was recorded.
 
@@ -76,7 +76,7 @@ def ways(
         to_device = _WAYS[0][1]
         is_upload = np.array([to_device.search(trace.names[n]) is not None for n in names.tolist()])[inverse]
         is_upload &= activities.is_pageable[which]
-        numbers["pageable_upload_part"] = float(time[is_upload].sum() / total)
+        numbers["pageable_upload_share"] = float(time[is_upload].sum() / total)
         numbers |= _upload_bytes(trace, activities.row[which][is_upload], time[is_upload])
     return numbers
 

@@ -25,8 +25,8 @@ _REDUCING = ("all_reduce", "reduce_scatter")
 
 
 def small(found: Collectives, exposed_ns: I64, num_steps: int) -> dict[str, float]:
-    """`small_collective_part`: collectives of less than a megabyte that end fast, 0..1 of the time in which
-    nothing hides a collective; `small_collectives_per_step`: how many, where there are steps.
+    """`small_of_communication_share`: collectives of less than a megabyte that end fast, 0..1 of the time in
+    which nothing hides a collective; `small_collectives_per_step`: how many, where there are steps.
 
     `exposed_ns` is each collective's own time that nothing hides, inside the windows. Empty without any, and
     where most of that time is of collectives whose size was not recorded.
@@ -35,7 +35,7 @@ def small(found: Collectives, exposed_ns: I64, num_steps: int) -> dict[str, floa
     if not total or int(exposed_ns[found.bytes > 0].sum()) < 0.5 * total:
         return {}
     is_small = (found.bytes > 0) & (found.bytes < MIN_MESSAGE_BYTES) & (found.duration_ns <= SMALL_NS)
-    numbers = {"small_collective_part": int(exposed_ns[is_small].sum()) / total}
+    numbers = {"small_of_communication_share": int(exposed_ns[is_small].sum()) / total}
     if num_steps:
         numbers["small_collectives_per_step"] = int((is_small & (exposed_ns > 0)).sum()) / num_steps
     return numbers

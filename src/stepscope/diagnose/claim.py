@@ -43,11 +43,10 @@ def claims(found: Sequence[Finding], device: DeviceAnalysis) -> dict[str, Claim]
         # What is no part of the accounting comes last: its time is also somebody's part.
         return not _parts(f), _RANK[f.confidence], is_effect(f), -(f.cost_share or 0.0), f.rule.id
 
-    costly.sort(key=place)
     left = {part: part_ns(row, part) for f in costly for part in _parts(f)}
     owner: dict[str, str] = {}
     result: dict[str, Claim] = {}
-    for finding in costly:
+    for finding in sorted(costly, key=place):
         parts = _parts(finding)
         whole = round((finding.cost_share or 0.0) * row.total_ns)
         if parts:

@@ -48,11 +48,11 @@ class DeviceAnalysis:
     `collective_bytes`, `collective_group_size`, `unlaunched_device_share`,
     `queued_or_unlaunched_idle_share`, `periodic_stall_share`, `periodic_stall_steps`, `kernel_median_ns`,
     `launches_per_step`, `unclassified_share`, `pageable_copy_share`, `to_device_copy_share`,
-    `from_device_copy_share`, `within_device_copy_share`, `pageable_upload_part`, `pageable_upload_bytes`
+    `from_device_copy_share`, `within_device_copy_share`, `pageable_upload_share`, `pageable_upload_bytes`
     (see `analyse.copies.ways`), `graph_coverage`, `unrecorded_graph_share` (its rest; 0 where no graph is
     launched), `late_start_ns` (idle time long after a launch, see `analyse.idle.late_starts`),
     `python_stall_ns`, `long_pause_ns`, `irregular_pause_ns` (see `analyse.stretch`), `recompiling_steps`
-    (steps that compile after one that did not, see `analyse.window`), `small_collective_part`,
+    (steps that compile after one that did not, see `analyse.window`), `small_of_communication_share`,
     `small_collectives_per_step`, `gradient_syncs_per_update`, `repeated_sync_part` (see
     `analyse.gradient`)."""
 

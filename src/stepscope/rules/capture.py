@@ -130,12 +130,10 @@ LIGHT = Capture(
 
 SIZES = Capture(
     text=Text(
-        en="The same steps with a PyTorch that records the size and group of each collective (2.1 or newer).",
-        zh="用会记录每次集合通信大小与进程组的 PyTorch（2.1 或更新）录制相同的步。",
+        en="The same steps with a newer PyTorch: it records the size and the group of each collective.",
+        zh="用较新的 PyTorch 录制相同的步：它会记录每次集合通信的大小与进程组。",
     ),
-    brief=Text(
-        en="the sizes of collectives (PyTorch 2.1 or newer)", zh="集合通信的大小（PyTorch 2.1 或更新）"
-    ),
+    brief=Text(en="the sizes of collectives (a newer PyTorch)", zh="集合通信的大小（较新的 PyTorch）"),
     command="stepscope diagnose {folder}",
 )
 

@@ -18,7 +18,7 @@ RUNS = (
         {
             "exposed_communication_share": "0.35x2",
             "bus_bandwidth_link_share": "0.5 0.01",
-            "small_collective_part": "0.0 0.5",
+            "small_of_communication_share": "0.0 0.5",
         },
         "clearx2",
         is_near_miss=True,

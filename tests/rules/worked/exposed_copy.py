@@ -12,7 +12,7 @@ RUNS = (
     ),
     Run(
         "pageable batches have a rule of their own",
-        {"copy_stall_share": "0.09x2", "pageable_upload_part": "0.5 0.97"},
+        {"copy_stall_share": "0.09x2", "pageable_upload_share": "0.5 0.97"},
         "clearx2",
         is_near_miss=True,
     ),

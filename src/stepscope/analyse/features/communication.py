@@ -24,8 +24,8 @@ def _of_exposed(name: str, part: str, help: str) -> Feature:
     return Feature(name, "ratio", help, value, of=("communication_exposed",))
 
 
-small_collective_part = _number(
-    "small_collective_part",
+small_of_communication_share = _number(
+    "small_of_communication_share",
     "ratio",
     "Collectives of less than a megabyte that take no longer than 0.2 ms, as a share of the communication "
     "that no computation hides.",
@@ -37,7 +37,7 @@ small_collectives_per_step = _number(
 )
 small_collective_share = _of_exposed(
     "small_collective_share",
-    "small_collective_part",
+    "small_of_communication_share",
     "Time in which only collectives of less than a megabyte that take no longer than 0.2 ms run, as a "
     "share of the step.",
 )

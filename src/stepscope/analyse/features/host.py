@@ -40,8 +40,8 @@ unrecorded_graph_share = _number(
     "ratio",
     "Graph launches without any recorded device work, as a share of all; 0 where no graph is launched.",
 )
-pageable_upload_part = _number(
-    "pageable_upload_part",
+pageable_upload_share = _number(
+    "pageable_upload_share",
     "ratio",
     "Copies to the device from pageable memory, as a share of what copies cost.",
 )

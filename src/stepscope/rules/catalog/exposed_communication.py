@@ -13,7 +13,7 @@ from stepscope.analyse.features import (
     exposed_communication_share,
     nvlink_link_share,
 )
-from stepscope.analyse.features.communication import gradient_syncs_per_update, small_collective_part
+from stepscope.analyse.features.communication import gradient_syncs_per_update, small_of_communication_share
 from stepscope.model.text import Text
 from stepscope.rules.capture import ALL_RANKS, TRANSPORT
 from stepscope.rules.patch import NO_SYNC
@@ -39,7 +39,7 @@ RULE = Rule(
         "集合通信耗时长，可能是传输慢，也可能是在等最后到达的 rank。",
     ),
     when=(exposed_communication_share >= 0.10,),
-    unless=(bus_bandwidth_link_share >= 0.50, small_collective_part >= 0.50),
+    unless=(bus_bandwidth_link_share >= 0.50, small_of_communication_share >= 0.50),
     corroborated_by=(nvlink_link_share <= 0.10,),
     cost=exposed_communication_share,
     readings=(
@@ -152,7 +152,7 @@ RULE = Rule(
             "十分之一为本工具自定：低于它说明时间并未用在该链路的传输上。"
             "一半亦为自定：达到后由 communication-bound 报告",
         ),
-        small_collective_part: Text(
+        small_of_communication_share: Text(
             en="our choice: where more than half of it is of small messages, tiny-collectives speaks",
             zh="自定：过半来自小消息时，由 tiny-collectives 报告",
         ),

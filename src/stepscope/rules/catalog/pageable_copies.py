@@ -11,7 +11,7 @@ from stepscope.analyse.features import (
     idle_copy_wait_share,
     pcie_receive_link_share,
 )
-from stepscope.analyse.features.host import pageable_upload_bytes, pageable_upload_part
+from stepscope.analyse.features.host import pageable_upload_bytes, pageable_upload_share
 from stepscope.model.text import Text
 from stepscope.rules.capture import KIND_OF_MEMORY
 from stepscope.rules.patch import PINNED
@@ -40,7 +40,7 @@ RULE = Rule(
         zh="拷贝的代价大部分来自从未锁页内存到设备的拷贝。无论 non_blocking 如何设置，"
         "这类调用都会很晚返回，期间本应下发的任务被推迟。",
     ),
-    when=(copy_stall_share >= 0.05, pageable_upload_part >= 0.50),
+    when=(copy_stall_share >= 0.05, pageable_upload_share >= 0.50),
     corroborated_by=(pcie_receive_link_share <= 0.50,),
     cost=copy_stall_share,
     shows=(pageable_upload_bytes, copy_exposed_share, idle_copy_wait_share, host_copy_call_share),
@@ -89,7 +89,7 @@ RULE = Rule(
             zh="主机与设备间的数据传输占 An Empirical Study on Low GPU Utilization（ICSE "
             "2024）所列问题的 28 %；TraceLens 在拷贝超过时间的 5 % 时标出",
         ),
-        pageable_upload_part: Text(
+        pageable_upload_share: Text(
             en="our choice: more than half of what copies cost; with less, exposed-copy speaks",
             zh="自定：超过拷贝所耗时间的一半；不足一半时由 exposed-copy 报告",
         ),

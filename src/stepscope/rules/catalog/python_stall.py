@@ -8,7 +8,7 @@ from stepscope.analyse.features import idle_gc_share, idle_python_share
 from stepscope.analyse.features.host import python_named_share, python_stall_share
 from stepscope.model.text import Text
 from stepscope.rules.capture import STACKS
-from stepscope.rules.rule import Layer, Patch, Question, Remedy, Rule, Subject
+from stepscope.rules.rule import Layer, Patch, Question, Reading, Remedy, Rule, Subject
 from stepscope.rules.signature import DEVICE, HOST, Lane, Signature
 
 IN_THREAD = Patch(
@@ -24,8 +24,8 @@ RULE = Rule(
     about=Subject.RANK,
     verdict="other-stall",
     title=Text(
-        en="The device waits for Python code that launches nothing",
-        zh="设备在等待不产生任何下发的 Python 代码",
+        en="The device waits for a host that launches nothing for milliseconds at a stretch",
+        zh="设备在等待主机：主机连续数毫秒没有任何下发",
     ),
     explanation=Text(
         en="The thread that launches runs Python for milliseconds at a stretch, without an op. Which "
@@ -34,6 +34,15 @@ RULE = Rule(
     ),
     when=(python_stall_share >= 0.10,),
     cost=python_stall_share,
+    readings=(
+        Reading(
+            Text(
+                en="The device waits for Python code that launches nothing",
+                zh="设备在等待不产生任何下发的 Python 代码",
+            ),
+            only_if=(python_named_share >= 0.50,),
+        ),
+    ),
     question=Question(
         settled_by=(python_named_share >= 0.50,),
         missing=("python_functions",),

@@ -6,9 +6,9 @@ tensor at a time, hundreds of them cost what one bucket of all would not.
 
 from stepscope.analyse.features import exposed_communication_share
 from stepscope.analyse.features.communication import (
-    small_collective_part,
     small_collective_share,
     small_collectives_per_step,
+    small_of_communication_share,
 )
 from stepscope.model.text import Text
 from stepscope.rules.capture import SIZES
@@ -37,7 +37,11 @@ RULE = Rule(
         zh="未被掩盖的通信大部分是小于 1 MB 的消息，每次都在 0.2 ms 内完成："
         "代价来自次数而非大小，也没有对端明显迟到。",
     ),
-    when=(exposed_communication_share >= 0.05, small_collective_share >= 0.05, small_collective_part >= 0.50),
+    when=(
+        exposed_communication_share >= 0.05,
+        small_collective_share >= 0.05,
+        small_of_communication_share >= 0.50,
+    ),
     cost=small_collective_share,
     shows=(small_collectives_per_step,),
     checks=(
@@ -79,7 +83,7 @@ RULE = Rule(
             en="TraceLens flags exposed communication above 5 % of the time",
             zh="TraceLens 在未被掩盖的通信超过时间的 5 % 时标出",
         ),
-        small_collective_part: Text(
+        small_of_communication_share: Text(
             en="our choice: more than half; with less, another rule of communication speaks",
             zh="自定：超过一半；不足一半时由其他通信规则报告",
         ),
