@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -135,3 +136,23 @@ def test_a_smaller_cause_does_not_explain_the_larger_rest_away() -> None:
         ("sync-every-micro-step", 8 * MS),
     ]
     assert all(f.explained_by is None for f in answer.findings)
+
+
+@pytest.mark.parametrize(("python_ms", "left_ms"), [(12, 0), (20, 8)])
+def test_the_same_pauses_are_claimed_once_whatever_part_they_are_in(python_ms: int, left_ms: int) -> None:
+    """12 ms of pauses may lie in ops or in Python: Python that is idle for as long may be the same time."""
+    answer = told(
+        rank(
+            row(python=30 * MS, launch=5 * MS),
+            numbers={
+                "long_pause_ns": 12.0 * MS,
+                "irregular_pause_ns": 12.0 * MS,
+                "python_stall_ns": float(python_ms * MS),
+            },
+        )
+    )
+    assert [(f.rule, f.cost and f.cost.time_ns) for f in answer.findings] == [
+        ("irregular-pauses", 12 * MS),
+        ("python-stall", left_ms * MS),
+    ]
+    assert answer.findings[1].explained_by == answer.findings[0].id

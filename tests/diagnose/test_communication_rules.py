@@ -122,11 +122,21 @@ def test_one_reduction_for_an_update_is_what_there_must_be(tmp_path: Path) -> No
 
 
 def test_a_forward_pass_that_exchanges_is_no_gradient(tmp_path: Path) -> None:
-    """Collectives within the forward pass, as of synchronised normalisation, in every micro-step."""
+    """80 MB within every forward pass, as of a model that is split, beside 4 MB of gradients for an
+    update."""
     build = accumulating((3,))
     for at in range(0, 1200, 100):
-        build = reduced(build, at + 90, at + 92, at + 5, 1_000)
+        build = reduced(build, at + 82, at + 98, at + 5, 20_000_000)
     assert "sync-every-micro-step" not in costs(said(build, tmp_path))
+
+
+def test_a_metric_of_every_micro_step_is_no_gradient(tmp_path: Path) -> None:
+    """4 kB after every forward pass, that waits 18 µs for a peer, beside 4 MB of gradients for an update."""
+    build = accumulating((3,))
+    for at in range(0, 1200, 100):
+        build = reduced(build, at + 81, at + 99, at + 9, 1_000)
+    answer = said(build, tmp_path)
+    assert RULES & set(costs(answer)) == {"tiny-collectives"}
 
 
 def test_a_trace_without_the_wrapper_is_clear(tmp_path: Path) -> None:

@@ -45,15 +45,18 @@ def claims(found: Sequence[Finding], device: DeviceAnalysis) -> dict[str, Claim]
 
     left = {part: part_ns(row, part) for f in costly for part in _parts(f)}
     owner: dict[str, str] = {}
+    shared: dict[str, set[str]] = {}
     result: dict[str, Claim] = {}
     for finding in sorted(costly, key=place):
         parts = _parts(finding)
         whole = round((finding.cost_share or 0.0) * row.total_ns)
         if parts:
             overlaps = tuple(dict.fromkeys(owner[part] for part in parts if part in owner))
-            # A rule may cost more or less than its parts; of what it leaves of them the next one has some.
-            taken = sum(part_ns(row, part) - left[part] for part in parts)
+            # A rule may cost less than its parts. What others claimed there may be the same time: none is
+            # claimed twice, so it is taken off.
+            taken = sum(result[rule].time_ns for rule, its in shared.items() if its.intersection(parts))
             time = min(max(0, whole - taken), sum(left[part] for part in parts))
+            shared[finding.rule.id] = set(parts)
             rest = time
             for part in parts:
                 some = min(rest, left[part])

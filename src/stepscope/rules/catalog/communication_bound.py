@@ -12,7 +12,7 @@ from stepscope.analyse.features import (
     exposed_communication_share,
     nvlink_link_share,
 )
-from stepscope.analyse.features.communication import gradient_syncs_per_update
+from stepscope.analyse.features.communication import gradient_syncs_per_update, small_of_communication_share
 from stepscope.model.text import Text
 from stepscope.rules.capture import SIZES
 from stepscope.rules.rule import Layer, Patch, Remedy, Rule, Subject
@@ -42,6 +42,7 @@ RULE = Rule(
         "大部分时间既不是在等迟到的对端，也不是因为传输通道不对。",
     ),
     when=(exposed_communication_share >= 0.10, bus_bandwidth_link_share >= 0.50),
+    unless=(small_of_communication_share >= 0.50,),
     corroborated_by=(nvlink_link_share >= 0.10,),
     cost=exposed_communication_share,
     shows=(bus_bytes_per_second, gradient_syncs_per_update),
@@ -100,6 +101,10 @@ RULE = Rule(
             "choice: seen from one rank the rate is a lower bound, so less than half of the time was waiting",
             zh="nccl-tests 定义的总线带宽可直接与链路峰值比较；一半为本工具自定：从单个 rank 看到的速率是下"
             "限，因此等待不足一半时间",
+        ),
+        small_of_communication_share: Text(
+            en="our choice: where more than half of it is of small messages, tiny-collectives speaks",
+            zh="自定：过半来自小消息时，由 tiny-collectives 报告",
         ),
         backward_share: Text(
             en="any op of a backward pass: the run trains and has gradients to reduce",

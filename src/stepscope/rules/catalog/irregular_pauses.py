@@ -86,6 +86,7 @@ RULE = Rule(
         ),
     },
     needs=MANY_STEPS,
+    explains=("python-stall",),
     signature=Signature(
         caption=Text(
             en="A hole of tens of milliseconds in the launches of some steps, with nothing recorded in it.",
