@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from stepscope.model.report import encode
 from tests.analyse.build import Build
 from tests.diagnose.made import costs, finding, said, values
 
@@ -146,6 +147,12 @@ def test_python_that_launches_nothing_is_named_by_its_function(tmp_path: Path) -
     assert (found.confidence, found.severity) == ("medium", "critical")
     assert found.title == "The device waits for Python code that launches nothing"
     assert any("out of the loop" in remedy.text for remedy in found.remedies)
+
+
+def test_the_function_that_is_named_gives_nobody_s_name_away(tmp_path: Path) -> None:
+    answer = said(python_loop("/home/wilhelmina/job/bookkeeping.py(12): update"), tmp_path)
+    assert finding(answer, "python-stall").culprits[0].name.endswith("/job/bookkeeping.py(12): update")
+    assert b"wilhelmina" not in encode(answer)
 
 
 @pytest.mark.parametrize("name", [None, "part of ours"])

@@ -323,7 +323,7 @@ COMMENT: tuple[tuple[str, str], ...] = (
     (r"N: cores that training leaves free", "N：训练所余的 CPU 核数"),
     (r"(\S+) only in the steps that log", r"只在写日志的步中用 \1"),
     (r"(\S+) or (\S+) only in the steps that log", r"只在写日志的步中用 \1 或 \2"),
-    (r"before the next save", "在下一次保存之前"),
+    (r"of the save before", "上一次保存的"),
     (r"the dimension that changes", "会变化的维度"),
     (r"on the device", "留在设备上"),
     (r"once, at the end", "结束时只读取一次"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from stepscope.model.feature import Feature
@@ -60,7 +61,8 @@ def rule_page(rule: Rule) -> str:
         lines += ["", f"## {word('on_host', 'en')}", "", f"**{host.title.en}** · {host.title.zh}", ""]
         lines += [host.explanation.en, *_advice(host.checks, host.remedies)]
     lines += ["", "[All rules and features](../reference/rules.md)"]
-    return "\n".join(lines) + "\n"
+    # A block of code ends in an empty line of its own.
+    return re.sub("\n{3,}", "\n\n", "\n".join(lines)) + "\n"
 
 
 def _marked(key: str, text: str) -> str:

@@ -15,8 +15,8 @@ from stepscope.rules.signature import DEVICE, HOST, Lane, Signature
 ASYNC_SAVE = Patch(
     kind="code",
     before="torch.distributed.checkpoint.save(state, checkpoint_id=path)",
-    after="saving = torch.distributed.checkpoint.async_save(state, checkpoint_id=path)\n"
-    "saving.result()  # before the next save",
+    after="if saving is not None:\n    saving.result()  # of the save before\n"
+    "saving = torch.distributed.checkpoint.async_save(state, checkpoint_id=path)",
 )
 
 RULE = Rule(

@@ -21,7 +21,8 @@ from stepscope.rules.signature import DEVICE, Lane, Signature
 HALF_PRECISION = Patch(
     kind="code",
     before="model = DistributedDataParallel(model)",
-    after="model = DistributedDataParallel(model, gradient_as_bucket_view=True)\n"
+    after="from torch.distributed.algorithms.ddp_comm_hooks import default_hooks\n"
+    "model = DistributedDataParallel(model)\n"
     "model.register_comm_hook(None, default_hooks.bf16_compress_hook)",
 )
 

@@ -18,7 +18,11 @@ from stepscope.rules.signature import DEVICE, HOST, Lane, Signature
 BUCKETED = Patch(
     kind="code",
     before="for parameter in model.parameters():\n    dist.all_reduce(parameter.grad)",
-    after="flat = torch.cat([p.grad.view(-1) for p in model.parameters()])\ndist.all_reduce(flat)",
+    after="grads = [parameter.grad for parameter in model.parameters()]\n"
+    "flat = torch._utils._flatten_dense_tensors(grads)\n"
+    "dist.all_reduce(flat)\n"
+    "for grad, part in zip(grads, torch._utils._unflatten_dense_tensors(flat, grads)):\n"
+    "    grad.copy_(part)",
 )
 
 RULE = Rule(
