@@ -125,6 +125,15 @@ def test_kernels_that_are_loaded_late_are_compilation_and_no_profiler(tmp_path: 
     answer = said(loop(8, {2: 20, 3: 20, 7: 20}, "Lazy Function Loading", cat="overhead"), tmp_path)
     assert "profiler-overhead" not in costs(answer)
     assert costs(answer)["compile-in-window"] == pytest.approx(60 / 860, abs=0.005)
+    found = finding(answer, "compile-in-window")
+    assert found.title == "The device waits while kernels are loaded at their first use"
+    assert [each.patch.after for each in found.remedies if each.patch] == ["CUDA_MODULE_LOADING=EAGER"]
+
+
+def test_a_search_for_convolutions_is_told_from_recompilation(tmp_path: Path) -> None:
+    answer = said(loop(6, {3: 80, 5: 80}, "cudnnFindConvolutionForwardAlgorithm"), tmp_path)
+    patches = [each.patch.after for each in finding(answer, "compile-in-window").remedies if each.patch]
+    assert patches == ["torch.backends.cudnn.benchmark = False"]
 
 
 def python_loop(name: str | None, *, cat: str = "python_function") -> Build:

@@ -107,6 +107,7 @@ def test_steps_that_compute_longer_at_intervals_are_no_stall(tmp_path: Path) -> 
         ("evaluate", "eval-stall"),
         ("wandb", "logging-stall"),
         ("gc.collect", "garbage-collection"),
+        ("_compile.compile_inner (dynamo_timed)", "compile-in-window"),
         ("something of ours", "periodic-stall"),
     ],
 )

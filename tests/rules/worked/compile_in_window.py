@@ -9,6 +9,11 @@ RUNS = (
         "clear findingx3",
     ),
     Run(
+        "new kernels are loaded in several steps, and nothing is compiled",
+        {"idle_compile_share": "0.07", "recompiling_steps": "3", "kernel_loading_share": "1.0"},
+        "finding",
+    ),
+    Run(
         "a recording that begins with the warm-up",
         {"idle_compile_share": "0.42", "recompiling_steps": "0"},
         "finding",

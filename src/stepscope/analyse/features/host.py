@@ -92,6 +92,31 @@ irregular_pause_share = Feature(
 )
 
 
+def _of_compile(pattern: str) -> Callable[[Observed], float | None]:
+    """Rows of these names, as a share of idle time for compilation; `None` where nothing names that time."""
+    wanted = re.compile(pattern)
+
+    def value(observed: Observed) -> float | None:
+        whole = observed.device.accounting.idle.compile_ns
+        named = observed.device.culprits.get("compile", ())
+        time = sum(each.time_ns for each in named if wanted.search(each.name))
+        return min(time / whole, 1.0) if named and whole > 0 else None
+
+    return value
+
+
+kernel_loading_share = Feature(
+    "kernel_loading_share",
+    "ratio",
+    "Loading of kernels at their first use, as a share of the idle time for compilation.",
+    _of_compile("Lazy Function Loading|(Module|Library)Load"),
+)
+cudnn_search_share = Feature(
+    "cudnn_search_share",
+    "ratio",
+    "cuDNN's search for the fastest algorithm, as a share of the idle time for compilation.",
+    _of_compile("(?i)cudnn"),
+)
 _FUNCTION = re.compile(r"\.py\(\d+\): |^<built-in ")
 """How a profiler writes a Python function. An annotation names a part of the step, not what runs in it."""
 

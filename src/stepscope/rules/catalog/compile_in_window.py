@@ -6,7 +6,7 @@ same code is compiled again.
 """
 
 from stepscope.analyse.features import idle_compile_share
-from stepscope.analyse.features.host import recompiling_steps
+from stepscope.analyse.features.host import cudnn_search_share, kernel_loading_share, recompiling_steps
 from stepscope.model.text import Text
 from stepscope.rules.capture import FEW_STEPS
 from stepscope.rules.rule import Layer, Patch, Question, Reading, Remedy, Rule, Subject
@@ -18,6 +18,12 @@ DYNAMIC = Patch(
     before="output = model(batch)",
     after="torch._dynamo.mark_dynamic(batch, 0)  # the dimension that changes\noutput = model(batch)",
 )
+NO_SEARCH = Patch(
+    kind="config",
+    before="torch.backends.cudnn.benchmark = True",
+    after="torch.backends.cudnn.benchmark = False",
+)
+EAGER_LOADING = Patch(kind="env", after="CUDA_MODULE_LOADING=EAGER")
 
 RULE = Rule(
     id="compile-in-window",
@@ -37,6 +43,13 @@ RULE = Rule(
     readings=(
         Reading(
             Text(
+                en="The device waits while kernels are loaded at their first use",
+                zh="设备在等待 kernel 首次使用时的加载",
+            ),
+            only_if=(kernel_loading_share >= 0.50,),
+        ),
+        Reading(
+            Text(
                 en="The device waits while code is compiled again and again in the steady state",
                 zh="设备在等待编译：稳态中仍在反复重新编译",
             ),
@@ -51,7 +64,7 @@ RULE = Rule(
         ),
     ),
     question=Question(settled_by=(recompiling_steps >= 0,), missing=("steady_state",), capture=FEW_STEPS),
-    shows=(recompiling_steps,),
+    shows=(recompiling_steps, kernel_loading_share, cudnn_search_share),
     checks=(
         Text(
             en="In which steps? In the first ones only, it is warm-up: leave it out of the recording.",
@@ -73,6 +86,7 @@ RULE = Rule(
                 zh="改动之前，先让编译器说明为何重新编译。",
             ),
             only_if=(recompiling_steps >= 2,),
+            unless=(kernel_loading_share >= 0.50, cudnn_search_share >= 0.50),
             clears=idle_compile_share <= 0.02,
             patch=REASONS,
             is_step_towards=True,
@@ -84,8 +98,27 @@ RULE = Rule(
                 zh="把会变化的维度标记为动态，或填充到少数几种尺寸，使一次编译适用于所有步。",
             ),
             only_if=(recompiling_steps >= 2,),
+            unless=(kernel_loading_share >= 0.50, cudnn_search_share >= 0.50),
             clears=idle_compile_share <= 0.02,
             patch=DYNAMIC,
+        ),
+        Remedy(
+            Text(
+                en="cuDNN searches anew for every shape: fix the shapes, or switch the search off.",
+                zh="cuDNN 对每种新形状都要重新搜索算法：固定形状，或关闭搜索。",
+            ),
+            only_if=(cudnn_search_share >= 0.50, recompiling_steps >= 2),
+            clears=idle_compile_share <= 0.02,
+            patch=NO_SEARCH,
+        ),
+        Remedy(
+            Text(
+                en="Load all kernels at the start: the first use of each then waits for nothing.",
+                zh="启动时加载全部 kernel：此后首次使用无需等待。",
+            ),
+            only_if=(kernel_loading_share >= 0.50,),
+            clears=idle_compile_share <= 0.02,
+            patch=EAGER_LOADING,
         ),
         Remedy(
             Text(
@@ -103,6 +136,14 @@ RULE = Rule(
             en="our choice, 5 % of a step in compilers: the same share by which a step counts as warm-up, "
             "and from which launch-bound is silent",
             zh="自定，编译占到一步的 5 %：与判定预热步、以及 launch-bound 不再触发所用的比例相同",
+        ),
+        kernel_loading_share: Text(
+            en="our choice: more than half of the time names the kind",
+            zh="自定：占一半以上时间者即为其类型",
+        ),
+        cudnn_search_share: Text(
+            en="our choice: more than half of the time names the kind",
+            zh="自定：占一半以上时间者即为其类型",
         ),
         recompiling_steps: Text(
             en="our choice: once may be the first use of a part of the model, twice is no accident",
