@@ -60,10 +60,15 @@ def test_a_warm_up_and_a_single_late_compilation_are_left_out(steps: tuple[int, 
     assert tuple(step.step for step in answer.steps if step.use == "warm_up") == steps
 
 
-def test_compilation_without_marked_steps_stays_open(tmp_path: Path) -> None:
-    answer = said(loop(6, {3: 80, 5: 80}, COMPILE, is_marked=False), tmp_path)
+@pytest.mark.parametrize(
+    ("steps", "is_marked"), [((3, 5), False), ((1, 2, 3, 4, 5, 6), True)], ids=["no steps", "every step"]
+)
+def test_compilation_beside_which_nothing_did_without_stays_open(
+    steps: tuple[int, ...], is_marked: bool, tmp_path: Path
+) -> None:
+    answer = said(loop(6, dict.fromkeys(steps, 80), COMPILE, is_marked=is_marked), tmp_path)
     found = finding(answer, "compile-in-window")
-    assert found.confidence == "low"
+    assert found.confidence == ("medium" if is_marked else "low")
     assert found.title == "The device waits while code is compiled or tuned"
     (open_,) = (each for each in answer.undecided if each.rule == "compile-in-window")
     assert open_.missing == ("steady_state", "recompiling_steps")

@@ -305,7 +305,7 @@ def _numbers(
         numbers["late_start_ns"] = float(length[late_starts(idle, activities)[at]].sum())
         numbers["python_stall_ns"] = float(python_stall_ns(idle, inside, p.threads))
         numbers |= pauses(idle, inside, p.threads, p.used, p.prepared)
-    if len(p.used.steps):
+    if p.used.uses.num_recompiling is not None:
         numbers["recompiling_steps"] = float(p.used.uses.num_recompiling)
     if p.used.launches_per_step is not None:
         numbers["launches_per_step"] = p.used.launches_per_step

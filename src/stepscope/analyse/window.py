@@ -36,8 +36,8 @@ class StepUses:
 
     use: tuple[StepUse, ...]
     why: tuple[str | None, ...]
-    num_recompiling: int = 0
-    """Steps that compile after one that did not."""
+    num_recompiling: int | None = None
+    """Steps that compile after one that did not; `None` where every step compiles."""
 
     def mask(self, *uses: StepUse) -> npt.NDArray[np.bool_]:
         """Steps of these uses."""
@@ -106,7 +106,7 @@ def step_uses(
         else:
             use.append("counted")
             why.append(None)
-    return StepUses(tuple(use), tuple(why), int(is_again.sum()))
+    return StepUses(tuple(use), tuple(why), int(is_again.sum()) if len(calm) else None)
 
 
 def _is_stub(duration: I64) -> bool:

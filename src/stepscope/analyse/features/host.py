@@ -34,7 +34,11 @@ def _number(name: str, unit: str, help: str) -> Feature:
     return Feature(name, unit, help, lambda observed: observed.device.numbers.get(name))
 
 
-recompiling_steps = _number("recompiling_steps", "steps", "Steps that compile after a step that did not.")
+recompiling_steps = _number(
+    "recompiling_steps",
+    "steps",
+    "Steps that compile after a step that did not; unknown where every step compiles.",
+)
 unrecorded_graph_share = _number(
     "unrecorded_graph_share",
     "ratio",

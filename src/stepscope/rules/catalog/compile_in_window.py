@@ -60,7 +60,7 @@ RULE = Rule(
                 en="The device waits while code is compiled or tuned: the recording holds warm-up",
                 zh="设备在等待编译或自动调优：录制包含了预热",
             ),
-            only_if=(recompiling_steps <= 1,),
+            only_if=(recompiling_steps <= 0,),
         ),
     ),
     question=Question(settled_by=(recompiling_steps >= 0,), missing=("steady_state",), capture=FEW_STEPS),
