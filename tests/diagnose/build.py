@@ -20,8 +20,14 @@ PLAIN = {
     "elementwise_kernel_share": 0.1,
     "normalization_kernel_share": 0.0,
     "attention_scores_ns": 0.0,
+    "python_stall_ns": 0.0,
+    "long_pause_ns": 0.0,
+    "gradient_syncs_per_update": 0.0,
+    "small_of_communication_share": 0.0,
+    "unrecorded_graph_share": 0.0,
+    "pageable_upload_share": 0.0,
 }
-"""Numbers of a device whose kernels leave nothing to win."""
+"""Numbers of a device that leaves nothing to win."""
 
 
 def row(
@@ -98,7 +104,7 @@ def rank(
                 accounting=each,
                 culprits=culprits or {},
                 by_step=by_step or {},
-                numbers={**PLAIN, **(numbers or {})},
+                numbers={**(PLAIN if each.device.kind != "cpu" else {}), **(numbers or {})},
                 largest_gap_ns=largest_gap_ns or {},
             )
             for each in rows

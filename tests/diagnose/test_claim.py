@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepscope.model import report
 from tests.diagnose.build import MS, rank, row, told
 
-_CAUSES = ("input", "preprocess", "host_sync", "copy_wait", "allocator", "launch", "queued", "unknown")
+_CAUSES = (
+    "input",
+    "preprocess",
+    "host_sync",
+    "copy_wait",
+    "allocator",
+    "launch",
+    "queued",
+    "unknown",
+    "python",
+    "gc",
+    "checkpoint",
+)
+_SHARES = (
+    "queued_or_unlaunched_idle_share",
+    "periodic_stall_share",
+    "small_of_communication_share",
+    "repeated_sync_part",
+    "bus_bandwidth_link_share",
+    "pageable_upload_share",
+)
 _part = st.integers(0, 20 * MS)
 
 
@@ -18,11 +39,16 @@ _part = st.integers(0, 20 * MS)
     copy=_part,
     idle=st.fixed_dictionaries(dict.fromkeys(_CAUSES, _part)),
     compute=_part,
-    queued=st.floats(0, 1),
-    periodic=st.floats(0, 1),
+    shares=st.fixed_dictionaries(dict.fromkeys(_SHARES, st.floats(0, 1))),
+    python_stall=st.floats(0, 1),
 )
 def test_claims_of_one_device_never_exceed_its_time(
-    communication: int, copy: int, idle: dict[str, int], compute: int, queued: float, periodic: float
+    communication: int,
+    copy: int,
+    idle: dict[str, int],
+    compute: int,
+    shares: dict[str, float],
+    python_stall: float,
 ) -> None:
     total = communication + copy + sum(idle.values()) + compute
     if total == 0:
@@ -30,11 +56,17 @@ def test_claims_of_one_device_never_exceed_its_time(
     answer = told(
         rank(
             row(total=total, communication=communication, copy=copy, **idle),
-            numbers={"queued_or_unlaunched_idle_share": queued, "periodic_stall_share": periodic},
+            numbers={
+                **shares,
+                "python_stall_ns": python_stall * idle["python"],
+                "gradient_syncs_per_update": 4.0,
+            },
         )
     )
     claimed = [finding.cost for finding in answer.findings if finding.cost is not None]
     assert sum(cost.time_ns for cost in claimed) <= total
+    of_links = [cost.time_ns for cost in claimed if cost.of == "communication_exposed"]
+    assert sum(of_links) <= communication
     gains = [
         remedy.gain_share
         for finding in answer.findings
@@ -67,3 +99,60 @@ def test_regularly_slow_steps_claim_only_what_the_loader_has_not_claimed() -> No
     assert periodic.cost.overlaps_with == (loader.id,)
     assert periodic.explained_by == loader.id
     assert (periodic.onset_step, loader.onset_step) == (4, 4)
+
+
+def test_a_cause_claims_before_what_it_explains_and_leaves_it_the_rest() -> None:
+    """40 ms of communication, of which three reductions of four, 30 ms, are repeated: 10 ms are left."""
+    answer = told(
+        rank(
+            row(communication=40 * MS),
+            numbers={
+                "gradient_syncs_per_update": 4.0,
+                "repeated_sync_part": 0.75,
+                "bus_bandwidth_link_share": 0.2,
+            },
+        )
+    )
+    sync, rest = answer.findings
+    assert (sync.rule, rest.rule) == ("sync-every-micro-step", "exposed-communication")
+    assert sync.cost is not None
+    assert rest.cost is not None
+    assert (sync.cost.time_ns, rest.cost.time_ns) == (30 * MS, 10 * MS)
+    assert rest.explained_by == sync.id
+    assert rest.cost.overlaps_with == (sync.id,)
+    assert rest.remedies == ()
+
+
+def test_a_smaller_cause_does_not_explain_the_larger_rest_away() -> None:
+    """Only 8 of 40 ms are repeated: the other 32 are a finding of their own."""
+    answer = told(
+        rank(
+            row(communication=40 * MS),
+            numbers={"gradient_syncs_per_update": 2.0, "repeated_sync_part": 0.2},
+        )
+    )
+    assert [(f.rule, f.cost and f.cost.time_ns) for f in answer.findings] == [
+        ("exposed-communication", 32 * MS),
+        ("sync-every-micro-step", 8 * MS),
+    ]
+    assert all(f.explained_by is None for f in answer.findings)
+
+
+@pytest.mark.parametrize(("python_ms", "left_ms"), [(12, 0), (20, 8)])
+def test_the_same_pauses_are_claimed_once_whatever_part_they_are_in(python_ms: int, left_ms: int) -> None:
+    """12 ms of pauses may lie in ops or in Python: Python that is idle for as long may be the same time."""
+    answer = told(
+        rank(
+            row(python=30 * MS, launch=5 * MS),
+            numbers={
+                "long_pause_ns": 12.0 * MS,
+                "irregular_pause_ns": 12.0 * MS,
+                "python_stall_ns": float(python_ms * MS),
+            },
+        )
+    )
+    assert [(f.rule, f.cost and f.cost.time_ns) for f in answer.findings] == [
+        ("irregular-pauses", 12 * MS),
+        ("python-stall", left_ms * MS),
+    ]
+    assert answer.findings[1].explained_by == answer.findings[0].id

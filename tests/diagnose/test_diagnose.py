@@ -440,8 +440,9 @@ def test_a_loader_that_could_not_be_seen_is_not_ruled_out() -> None:
     assert not {"input-starvation", "host-preprocessing"} & out
     assert any(
         line.startswith(
-            "host-preprocessing, input-starvation, unfused-optimizer: the host's own work was not "
-            "recorded; needs both"
+            "checkpoint-stall, compile-in-window, eval-stall, garbage-collection, host-preprocessing, "
+            "input-starvation, logging-stall, unfused-optimizer: the host's own work was not recorded; needs "
+            "both"
         )
         for line in undecided_lines(answer.undecided, "en")
     )

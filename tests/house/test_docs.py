@@ -37,6 +37,13 @@ def test_a_generated_page_is_what_the_code_makes(path: str) -> None:
     assert (ROOT / path).read_text(encoding="utf-8") == make_docs.PAGES[path](), "run `make docs`"
 
 
+def test_a_page_of_a_rule_that_is_no_more_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert make_docs.left_over() == []
+    kept = {path: make for path, make in make_docs.PAGES.items() if not path.endswith("/hidden-sync.md")}
+    monkeypatch.setattr(make_docs, "PAGES", kept)
+    assert make_docs.left_over() == [ROOT / "docs/rules/hidden-sync.md"]
+
+
 PARTS = [
     part
     for part in vars(report).values()

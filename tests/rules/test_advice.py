@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stepscope.analyse import features as f
+from stepscope.analyse.features import communication, host
 from stepscope.model.feature import Facts, Feature
 from stepscope.rules import judge, load_catalog
 from stepscope.rules.rule import Finding
@@ -62,10 +63,51 @@ def test_unrecorded_work_never_advises_to_remove_copies() -> None:
     assert "consequence" in finding.title.en
 
 
-def test_asynchronous_checkpoints_are_advised_only_where_a_checkpoint_was_seen() -> None:
+def test_what_nothing_names_gets_no_advice_on_checkpoints_and_a_checkpoint_does() -> None:
     assert "checkpoint" not in advice(found("periodic-stall", {f.periodic_stall_share: 0.1}))
-    seen = {f.periodic_stall_share: 0.1, f.idle_checkpoint_share: 0.08}
-    assert "checkpoint" in advice(found("periodic-stall", seen))
+    once = found("checkpoint-stall", {f.idle_checkpoint_share: 0.08, host.checkpoint_steps: 1.0})
+    assert "background" in advice(once)
+    assert "less often" not in advice(once)
+    twice = found("checkpoint-stall", {f.idle_checkpoint_share: 0.08, host.checkpoint_steps: 2.0})
+    assert "less often" in advice(twice)
+
+
+def test_a_warm_up_is_recorded_later_and_a_recompilation_is_not() -> None:
+    warm = found("compile-in-window", {f.idle_compile_share: 0.4, host.recompiling_steps: 0.0})
+    assert "Record after the warm-up" in advice(warm)
+    assert "warm-up" in warm.title.en
+    assert "dynamic" not in advice(warm)
+    again = found("compile-in-window", {f.idle_compile_share: 0.4, host.recompiling_steps: 3.0})
+    assert "Record after" not in advice(again)
+    assert "dynamic" in advice(again)
+    unmarked = found("compile-in-window", {f.idle_compile_share: 0.4})
+    assert not unmarked.is_settled
+    assert "dynamic" not in advice(unmarked)
+
+
+def test_a_batch_is_pinned_and_a_scalar_is_made_on_the_device() -> None:
+    facts = {f.copy_stall_share: 0.1, host.pageable_upload_share: 0.9}
+    assert "Pin the batches" in advice(found("pageable-copies", facts | {host.pageable_upload_bytes: 2e7}))
+    small = advice(found("pageable-copies", facts | {host.pageable_upload_bytes: 8.0}))
+    assert "Pin the batches" not in small
+    assert "on the device" in small
+
+
+def test_python_is_taken_out_of_the_loop_only_where_a_function_is_named() -> None:
+    unnamed = found("python-stall", {host.python_stall_share: 0.3, host.python_named_share: 0.2})
+    assert "out of the loop" not in advice(unnamed)
+    assert not unnamed.is_settled
+    named = found("python-stall", {host.python_stall_share: 0.3, host.python_named_share: 0.8})
+    assert "out of the loop" in advice(named)
+    assert named.is_settled
+
+
+def test_one_exchange_for_an_update_is_not_told_to_be_made_one() -> None:
+    facts = {f.exposed_communication_share: 0.4, f.bus_bandwidth_link_share: 0.2}
+    assert "once per optimizer step" in advice(found("exposed-communication", facts))
+    once = found("exposed-communication", facts | {communication.gradient_syncs_per_update: 1.0})
+    assert "once per optimizer step" not in advice(once)
+    assert "bucket" in advice(once)
 
 
 def test_a_compiled_model_is_not_told_to_compile() -> None:

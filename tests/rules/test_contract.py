@@ -7,11 +7,13 @@ import re
 from collections.abc import Iterator, Mapping
 
 import pytest
+from rich.cells import cell_len
 
 from stepscope.model.feature import Clause, Facts, Feature
-from stepscope.model.text import Text
+from stepscope.model.text import LANGS, Text
 from stepscope.rules import Rule, judge, load_catalog
 from stepscope.rules.rule import Clear, Finding, Undecided
+from stepscope.views.signature import as_text
 from tests.rules.series import outcomes, series
 from tests.rules.worked_runs import Run, all_runs
 
@@ -205,14 +207,38 @@ def test_every_rule_has_three_to_five_worked_runs() -> None:
     assert all(3 <= len(runs) <= 5 for runs in RUNS.values())
 
 
-@pytest.mark.parametrize(("rule", "run"), ALL_RUNS)
-def test_a_worked_run_says_what_is_written_beside_it(rule: Rule, run: Run) -> None:
+def facts_of(rule: Rule, run: Run) -> list[Facts]:
+    """What is known in each window of a run."""
     named = {feature.name: feature for feature in rule.features()}
     columns = {named[name]: series(notation) for name, notation in run.features.items()}
-    said = []
-    for window in range(len(outcomes(run.says))):
-        at = {feature: values[window] for feature, values in columns.items()}
-        facts = Facts({feature: value for feature, value in at.items() if value is not None})
-        said.append(type(judge(rule, facts)).__name__.lower())
+    num = len(outcomes(run.says))
+    assert all(len(values) == num for values in columns.values())
+    at = [{feature: values[window] for feature, values in columns.items()} for window in range(num)]
+    return [Facts({f: value for f, value in each.items() if value is not None}) for each in at]
+
+
+def looks_like_it(rule: Rule, facts: Facts) -> bool:
+    """Whether something that a finding would show as evidence is there."""
+    shown = any(facts.get(feature) for feature in rule.shows)
+    return shown or any(c.known(facts) is True for c in (*rule.when, *rule.corroborated_by))
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_every_rule_has_a_near_miss_that_looks_like_its_cause(rule: Rule) -> None:
+    misses = [run for run in RUNS[rule.id] if run.is_near_miss]
+    assert misses
+    for run in misses:
+        assert set(outcomes(run.says)) <= {"clear", "undecided"}, run.name
+        assert all(looks_like_it(rule, facts) for facts in facts_of(rule, run)), run.name
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_picture_of_a_rule_fits_a_terminal(rule: Rule) -> None:
+    for lang in LANGS:
+        assert all(cell_len(line) <= 76 for line in as_text(rule.signature, 10_000, lang))
+
+
+@pytest.mark.parametrize(("rule", "run"), ALL_RUNS)
+def test_a_worked_run_says_what_is_written_beside_it(rule: Rule, run: Run) -> None:
+    said = [type(judge(rule, facts)).__name__.lower() for facts in facts_of(rule, run)]
     assert said == outcomes(run.says)
-    assert all(len(values) == len(said) for values in columns.values())

@@ -18,21 +18,34 @@ from stepscope.rules.rule import Clear, Finding
 
 IDS = [
     "allocator-thrash",
+    "checkpoint-stall",
+    "communication-bound",
+    "compile-in-window",
     "compute-bound",
+    "eval-stall",
     "exposed-communication",
     "exposed-copy",
+    "garbage-collection",
     "hidden-sync",
     "host-preprocessing",
     "input-starvation",
+    "irregular-pauses",
     "late-start",
     "launch-bound",
     "layout-transposes",
+    "logging-stall",
     "misaligned-shapes",
+    "pageable-copies",
     "periodic-stall",
+    "profiler-overhead",
+    "python-stall",
     "recomputation",
     "small-kernels",
+    "sync-every-micro-step",
     "tensor-cores-unused",
     "tf32-off",
+    "tiny-collectives",
+    "underrecorded-graphs",
     "unfused-attention",
     "unfused-elementwise",
     "unfused-optimizer",
@@ -47,7 +60,7 @@ def test_the_catalogue_holds_these_rules() -> None:
 def test_a_rule_is_found_by_its_id_and_an_unknown_one_names_those_there_are() -> None:
     catalog = load_catalog(others=())
     assert catalog["hidden-sync"].id == "hidden-sync"
-    with pytest.raises(UsageError, match="there are: allocator-thrash, compute-bound"):
+    with pytest.raises(UsageError, match="there are: allocator-thrash, checkpoint-stall"):
         catalog["no-such-rule"]
 
 

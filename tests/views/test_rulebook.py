@@ -1,4 +1,4 @@
-"""The rules' page is generated and current."""
+"""The pages of the rules say all that a rule may say."""
 
 from __future__ import annotations
 
@@ -11,20 +11,22 @@ from stepscope.rules import load_catalog
 from stepscope.rules.rule import Rule
 from stepscope.views.detail import patch_line
 from stepscope.views.explain import render_explain
-from stepscope.views.rulebook import rulebook
+from stepscope.views.rulebook import rule_page, rulebook
 from tests.views.show import printed
 
-COMMITTED = Path(__file__).parents[2] / "docs" / "reference" / "rules.md"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
-def test_the_committed_page_is_current() -> None:
-    assert COMMITTED.read_text(encoding="utf-8") == rulebook(load_catalog(others=())), "run `make docs`"
+def test_the_folder_of_rules_holds_a_page_and_a_picture_of_each_and_nothing_else() -> None:
+    wanted = {f"{rule.id}.{kind}" for rule in load_catalog(others=()) for kind in ("md", "svg")}
+    assert {path.name for path in (DOCS / "rules").iterdir()} == wanted, "run `make docs`"
 
 
 def test_every_rule_and_feature_has_its_place() -> None:
     page = rulebook(load_catalog(others=()))
     for rule in load_catalog(others=()):
-        assert f"## {rule.id}\n" in page
+        assert f"| [{rule.id}](../rules/{rule.id}.md) |" in page
+        assert f"]({rule.id}.svg)" in rule_page(rule)
         for feature in rule.features():
             assert f"| `{feature.name}` |" in page
 
@@ -35,14 +37,14 @@ def said(rule: Rule) -> list[Text]:
     remedies = [*rule.remedies, *(host.remedies if host else ())]
     titles = [text for r in rule.readings for text in (r.title, r.with_all_ranks) if text is not None]
     on_host = [host.title, host.explanation, *host.checks] if host else []
-    own = [rule.title, rule.explanation, *rule.checks, *(r.text for r in remedies)]
+    own = [rule.title, rule.explanation, rule.signature.caption, *rule.checks, *(r.text for r in remedies)]
     return [*own, *titles, *on_host, *rule.references.values()]
 
 
 @pytest.mark.parametrize("lang", LANGS)
 def test_all_that_a_rule_may_say_is_explained_and_in_the_book(lang: Lang) -> None:
-    page = rulebook(load_catalog(others=()))
     for rule in load_catalog(others=()):
+        page = rule_page(rule)
         told = printed(lambda console, rule=rule: render_explain(rule, console, lang), width=10_000)
         for text in said(rule):
             assert text.in_(lang) in told

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.model.interval import Intervals, overlap_ns
-from stepscope.model.trace import Trace
+from stepscope.model.trace import I32, Trace
 from stepscope.trace.link import COPY, Activities
 
 # As CUPTI (`Memcpy HtoD (Pageable -> Device)`) and rocprof (`CopyHostToDevice`) write them. What goes neither
@@ -44,7 +44,9 @@ def ways(
     copy_wait_ns: int,
 ) -> dict[str, float]:
     """Shares, 0..1, of what copies cost in the windows `inside`: `to_device_copy_share`,
-    `from_device_copy_share`, `within_device_copy_share`; empty where they cost nothing.
+    `from_device_copy_share`, `within_device_copy_share`, and of them `pageable_upload_share`: copies to the
+    device from pageable memory; empty where copies cost nothing. `pageable_upload_bytes` is the mean size of
+    those uploads, each weighted by what it costs; absent where there is none or no size was recorded.
 
     Their cost is the time that nothing hides (`exposed`) and the idle time lost in blocking copy calls
     (`copy_wait_ns`), which is shared out by how long each call blocked. `is_blocking` is per activity, of its
@@ -69,4 +71,22 @@ def ways(
         )
         for way, pattern in _WAYS
     }
-    return {**shares, "within_device_copy_share": max(0.0, 1.0 - sum(shares.values()))}
+    numbers = {**shares, "within_device_copy_share": max(0.0, 1.0 - sum(shares.values()))}
+    if any(_MEMORY.search(trace.names[n]) for n in names.tolist()):
+        to_device = _WAYS[0][1]
+        is_upload = np.array([to_device.search(trace.names[n]) is not None for n in names.tolist()])[inverse]
+        is_upload &= activities.is_pageable[which]
+        numbers["pageable_upload_share"] = float(time[is_upload].sum() / total)
+        numbers |= _upload_bytes(trace, activities.row[which][is_upload], time[is_upload])
+    return numbers
+
+
+def _upload_bytes(trace: Trace, row: I32, cost: npt.NDArray[np.float64]) -> dict[str, float]:
+    """Mean recorded size of copies, weighted by their cost; empty where there is none."""
+    at = np.searchsorted(trace.gpu.row, row)
+    known = (at < len(trace.gpu.row)) & (cost > 0)
+    known[known] = trace.gpu.row[at[known]] == row[known]
+    known[known] = trace.gpu.bytes[at[known]] >= 0
+    if not known.any():
+        return {}
+    return {"pageable_upload_bytes": float(np.average(trace.gpu.bytes[at[known]], weights=cost[known]))}

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.analyse import collective, copies, host
+from stepscope.analyse import collective, copies, gradient, host
 from stepscope.analyse.account import Parts, WindowSums, idle_struct, parts_of, window_sums, without_causes
 from stepscope.analyse.compute import compute_of, own_ns
 from stepscope.analyse.culprit import activity_culprits, culprits
@@ -24,6 +24,7 @@ from stepscope.analyse.idle import (
 )
 from stepscope.analyse.launched import Launched
 from stepscope.analyse.phase import optimizer_steps
+from stepscope.analyse.stretch import pauses, python_stall_ns
 from stepscope.analyse.use import UsedSteps
 from stepscope.analyse.variation import periodic_excess_ns, variation
 from stepscope.analyse.window import Windows, host_windows, windows
@@ -140,6 +141,7 @@ def analyse_device(p: Process, device: int) -> DeviceResult:
     hardware = hardware_of(info.name)
     link = hardware.link_bytes_per_second if hardware is not None else None
     found = collective.collectives_of(p.trace, activities, p.world_size, link)
+    exposed_ns = overlap_ns(*found.span, intersect(parts.communication_exposed, inside))
     blame = {} if status == "withheld" else culprits(p.trace, idle, p.threads.rows, inside)
     analysis = DeviceAnalysis(
         accounting=rows[0],
@@ -151,6 +153,8 @@ def analyse_device(p: Process, device: int) -> DeviceResult:
         numbers=_numbers(p, activities, all_sums[0].summed(scopes[0].chosen), idle, inside)
         | _step_numbers(p, rows[0], all_sums[0].compute[scopes[0].chosen])
         | collective.plausibility(found, overlap_ns(*found.span, parts.communication_exposed), link)
+        | gradient.small(found, exposed_ns, rows[0].num_steps)
+        | gradient.repeated_syncs(p.trace, p.kinds, activities, found, exposed_ns)
         | copies.ways(
             p.trace,
             activities,
@@ -319,6 +323,10 @@ def _numbers(
         late = int(length[idle.is_host_late[at]].sum()) / named["idle_ns"]
         numbers["queued_or_unlaunched_idle_share"] = 1.0 - late
         numbers["late_start_ns"] = float(length[late_starts(idle, activities)[at]].sum())
+        numbers["python_stall_ns"] = float(python_stall_ns(idle, inside, p.threads))
+        numbers |= pauses(idle, inside, p.threads, p.used, p.prepared)
+    if p.used.uses.num_recompiling is not None:
+        numbers["recompiling_steps"] = float(p.used.uses.num_recompiling)
     if p.used.launches_per_step is not None:
         numbers["launches_per_step"] = p.used.launches_per_step
     duration = activities.end_ns - activities.start_ns

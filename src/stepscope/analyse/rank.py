@@ -187,6 +187,8 @@ def _analyse_process(
         numbers["graph_coverage"] = coverage
     launch_thread = np.where(has_launch, spans.track_id[activities.launch_row], -1).astype(np.int32)
     who = launched(trace, activities, threads.rows, launch_thread)
+    if coverage is not None or is_launch_call.any():
+        numbers["unrecorded_graph_share"] = 1.0 - (1.0 if coverage is None else coverage)
     process = Process(
         trace=trace,
         kinds=kinds,

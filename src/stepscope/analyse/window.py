@@ -25,6 +25,9 @@ MARKED_SHARE = 0.01
 WARM_UP_FACTOR = 1.5
 COMPILE_SHARE = 0.05
 """Compilation must take this share of a step to count as evidence of warm-up."""
+LEAST_RECOMPILING = 2
+"""Once may be the first use of a part of the model; steps that compile more often after one that did not are
+no warm-up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,8 @@ class StepUses:
 
     use: tuple[StepUse, ...]
     why: tuple[str | None, ...]
+    num_recompiling: int | None = None
+    """Steps that compile after one that did not; `None` where every step compiles."""
 
     def mask(self, *uses: StepUse) -> npt.NDArray[np.bool_]:
         """Steps of these uses."""
@@ -60,6 +65,8 @@ def step_uses(
     compiling = overlap_ns(steps.start_ns, steps.end_ns, compile_time)
     has_compile = compiling > COMPILE_SHARE * duration
     calm = duration[~has_compile]
+    is_again = has_compile & np.append(False, np.maximum.accumulate(~has_compile)[:-1])[:num]
+    is_recompiling = is_again & (is_again.sum() >= LEAST_RECOMPILING)
     median = float(np.median(calm)) if len(calm) else None
     use: list[StepUse] = []
     why: list[str | None] = []
@@ -87,6 +94,9 @@ def step_uses(
         elif phase is not None:
             use.append("marked")
             why.append(phase)
+        elif is_recompiling[i]:
+            use.append("marked")
+            why.append("compile")
         elif has_compile[i] and median is not None and duration[i] > WARM_UP_FACTOR * median:
             use.append("warm_up")
             why.append(f"compilation or autotuning, and {duration[i] / median:.1f} times the median step")
@@ -96,7 +106,7 @@ def step_uses(
         else:
             use.append("counted")
             why.append(None)
-    return StepUses(tuple(use), tuple(why))
+    return StepUses(tuple(use), tuple(why), int(is_again.sum()) if len(calm) else None)
 
 
 def _is_stub(duration: I64) -> bool:

@@ -29,34 +29,49 @@ class Claim:
 
 
 def claims(found: Sequence[Finding], device: DeviceAnalysis) -> dict[str, Claim]:
-    """Rule id -> its claim on this device's row; higher confidence takes first, then the larger share.
+    """Rule id -> its claim on this device's row; higher confidence takes first, then a cause before what it
+    explains, then the larger share.
 
     The claims of a row sum to at most its total, and no part is claimed twice.
     """
     row = device.accounting
     costly = [f for f in found if f.rule.cost is not None and f.cost_share is not None]
-    # What is no part of the accounting comes last: its time is also somebody's part.
-    costly.sort(key=lambda f: (not _parts(f), _RANK[f.confidence], -(f.cost_share or 0.0), f.rule.id))
+
+    def is_effect(finding: Finding) -> bool:
+        parts = set(_parts(finding))
+        return any(finding.rule.id in f.rule.explains and parts.intersection(_parts(f)) for f in costly)
+
+    def place(f: Finding) -> tuple[bool, int, bool, float, str]:
+        # What is no part of the accounting comes last: its time is also somebody's part.
+        return not _parts(f), _RANK[f.confidence], is_effect(f), -(f.cost_share or 0.0), f.rule.id
+
     left = _capacity(row, costly)
     owners: dict[str, list[str]] = {part: [] for part in left}
+    shared: dict[str, set[str]] = {}
     result: dict[str, Claim] = {}
-    for finding in costly:
+    for finding in sorted(costly, key=place):
         parts = _parts(finding)
         whole = round((finding.cost_share or 0.0) * row.total_ns)
         if parts:
             before = tuple(dict.fromkeys(rule for part in parts for rule in owners[part]))
+            # A rule may cost less than its parts. What others claimed there may be the same time: none is
+            # claimed twice, so it is taken off; labels of kernels are disjoint, and nothing is.
+            is_labelled = finding.rule.cost is not None and finding.rule.cost.blame != ()
+            others = () if is_labelled else (r for r, its in shared.items() if its.intersection(parts))
+            wanted = max(0, whole - sum(result[rule].time_ns for rule in others))
             time = 0
             for part in parts:
-                taken = min(whole - time, left[part])
-                left[part] -= taken
-                time += taken
-                owners[part] += [finding.rule.id] if taken else []
-            # Others that took of the same parts overlap only where they left too little.
+                some = min(wanted - time, left[part])
+                left[part] -= some
+                time += some
+                owners[part] += [finding.rule.id] if some else []
+            if not is_labelled:
+                shared[finding.rule.id] = set(parts)
             overlaps = before if time < whole else ()
             of = "+".join(parts)
         else:
-            rest = row.total_ns - sum(claim.time_ns for claim in result.values())
-            time = max(0, min(whole, rest, _beyond_median_ns(device, owners)))
+            unclaimed = row.total_ns - sum(claim.time_ns for claim in result.values())
+            time = max(0, min(whole, unclaimed, _beyond_median_ns(device, owners)))
             overlaps = tuple(rule for rule, claim in result.items() if claim.time_ns) if time < whole else ()
             of = "steps"
         result[finding.rule.id] = Claim(time, of, overlaps)

@@ -68,11 +68,15 @@ def _of_one_step(found: rules.Finding, row: Row) -> rules.Finding:
     return replace(found, confidence="medium") if found.confidence == "high" and row.is_one_step else found
 
 
+def _is_in_doubt(found: rules.Finding) -> bool:
+    """Whether nobody knows that the rule's own cause is the cause."""
+    question = found.rule.question
+    return question is not None and question.doubt is not None and not found.is_settled
+
+
 def _doubted(found: rules.Finding) -> rules.Finding:
     """The finding with low confidence where its own cause is in doubt."""
-    question = found.rule.question
-    is_in_doubt = question is not None and question.doubt is not None and not found.is_settled
-    return replace(found, confidence="low") if is_in_doubt else found
+    return replace(found, confidence="low") if _is_in_doubt(found) else found
 
 
 def _with_all_ranks(found: rules.Finding) -> rules.Finding:
@@ -130,7 +134,9 @@ def _finding(
         rule=rule.id,
         cause=rule.cause,
         layer=rule.layer.value,
-        severity=_severity(share, is_known=rule.verdict != "undecided" and not is_once),
+        severity=_severity(
+            share, is_known=rule.verdict != "undecided" and not is_once and not _is_in_doubt(found)
+        ),
         confidence=found.confidence,
         title=found.title.in_(lang),
         onset_ns=since.at_ns if since else None,

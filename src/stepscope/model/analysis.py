@@ -43,21 +43,24 @@ class DeviceAnalysis:
     largest_gap_ns: Mapping[str, int] = field(default_factory=dict)
     """Idle cause -> its time in the one gap that holds most of it; absent where it has none."""
     numbers: Mapping[str, float] = field(default_factory=dict)
-    """Further named numbers, absent where not measured: `bus_bandwidth_link_share` (of exposed
-    synchronising collectives, time-weighted, against one direction of the device's link),
-    `bus_bytes_per_second`, `collective_bytes`, `collective_group_size`,
-    `unlaunched_device_share`, `queued_or_unlaunched_idle_share`, `periodic_stall_share`,
-    `periodic_stall_steps`, `kernel_median_ns`, `launches_per_step`, `unclassified_share`,
-    `pageable_copy_share`, `to_device_copy_share`, `from_device_copy_share`,
-    `within_device_copy_share` (see `analyse.copies.ways`), `graph_coverage`, `late_start_ns`
-    (idle time long after a launch, see `analyse.idle.late_starts`), `short_kernel_share` and
-    `kernel_gap_ns` (pauses between queued kernels, see `analyse.device`), and what better kernels would
-    save (`analyse.recoverable`): `recompute_ns`, `optimizer_ns`, `attention_scores_ns`,
-    `off_tensor_cores_ns`, `off_tensor_cores_saving_ns`, `tf32_off_ns`, `tf32_off_saving_ns`
-    (devices with TF32), `elementwise_kernel_share`, `normalization_kernel_share`,
+    """Further named numbers, absent where not measured: `bus_bandwidth_link_share` (of exposed synchronising
+    collectives, time-weighted, against one direction of the device's link), `bus_bytes_per_second`,
+    `collective_bytes`, `collective_group_size`, `unlaunched_device_share`,
+    `queued_or_unlaunched_idle_share`, `periodic_stall_share`, `periodic_stall_steps`, `kernel_median_ns`,
+    `launches_per_step`, `unclassified_share`, `pageable_copy_share`, `to_device_copy_share`,
+    `from_device_copy_share`, `within_device_copy_share`, `pageable_upload_share`, `pageable_upload_bytes`
+    (see `analyse.copies.ways`), `graph_coverage`, `unrecorded_graph_share` (its rest; 0 where no graph is
+    launched), `late_start_ns` (idle time long after a launch, see `analyse.idle.late_starts`),
+    `python_stall_ns`, `long_pause_ns`, `irregular_pause_ns` (see `analyse.stretch`), `recompiling_steps`
+    (steps that compile after one that did not, see `analyse.window`), `small_of_communication_share`,
+    `small_collectives_per_step`, `gradient_syncs_per_update`, `repeated_sync_part` (see
+    `analyse.gradient`), `short_kernel_share` and `kernel_gap_ns` (pauses between queued kernels, see
+    `analyse.device`), and what better kernels would save (`analyse.recoverable`): `recompute_ns`,
+    `optimizer_ns`, `attention_scores_ns`, `off_tensor_cores_ns`, `off_tensor_cores_saving_ns`, `tf32_off_ns`,
+    `tf32_off_saving_ns` (devices with TF32), `elementwise_kernel_share`, `normalization_kernel_share`,
     `convolution_kernel_share`, `num_ops` (activities with a recorded op), `optimizer_idle_ns`,
-    `misaligned_ns`, `misaligned_saving_ns`,
-    `fusion_saving_ns`, `optimizer_kernels_per_step`, `optimizer_multi_tensor_share`."""
+    `misaligned_ns`, `misaligned_saving_ns`, `fusion_saving_ns`, `optimizer_kernels_per_step`,
+    `optimizer_multi_tensor_share`."""
 
 
 CUT_CODES = ("truncated", "mixed_writers", "malformed_events")

@@ -109,3 +109,48 @@ NODES = Capture(
     ),
     command="nsys profile --trace=cuda,nvtx,osrt --cuda-graph-trace=node --output=nodes python train.py",
 )
+
+GARBAGE = Capture(
+    text=Text(
+        en="Record Python functions and the collector's own runs (with_stack=True; newer versions of PyTorch "
+        "record collections under experimental_config, older ones need gc.callbacks).",
+        zh="同时录制 Python 函数与垃圾回收（with_stack=True；新版 PyTorch 可在 experimental_config 中打开，"
+        "旧版可用 gc.callbacks 记录）。",
+    ),
+    brief=Text(
+        en="the collector's own runs (with_stack=True, gc.callbacks)",
+        zh="垃圾回收的运行记录（with_stack=True、gc.callbacks）",
+    ),
+    command="stepscope diagnose {folder}",
+)
+
+LIGHT = Capture(
+    text=Text(
+        en="The same steps recorded lighter: a warm-up of the profiler (schedule(warmup=2)), no stacks, "
+        "shapes or memory.",
+        zh="以更轻的方式录制相同的步：给分析器预热（schedule(warmup=2)），不录调用栈、形状和内存。",
+    ),
+    brief=Text(
+        en="a lighter trace (schedule(warmup=2), no stacks, shapes or memory)",
+        zh="更轻的 trace（schedule(warmup=2)，不录调用栈、形状和内存）",
+    ),
+    command="stepscope diagnose {folder}",
+)
+
+SIZES = Capture(
+    text=Text(
+        en="The same steps with a newer PyTorch: it records the size and the group of each collective.",
+        zh="用较新的 PyTorch 录制相同的步：它会记录每次集合通信的大小与进程组。",
+    ),
+    brief=Text(en="the sizes of collectives (a newer PyTorch)", zh="集合通信的大小（较新的 PyTorch）"),
+    command="stepscope diagnose {folder}",
+)
+
+KIND_OF_MEMORY = Capture(
+    text=Text(
+        en="Whether the batches are pinned: print batch.is_pinned() once, before the copy.",
+        zh="批次是否锁页：在拷贝之前打印一次 batch.is_pinned()。",
+    ),
+    brief=Text(en="whether batches are pinned (batch.is_pinned())", zh="批次是否锁页（batch.is_pinned()）"),
+    command="stepscope explain pageable-copies",
+)

@@ -165,10 +165,10 @@ class Rule:
     remedies: tuple[Remedy, ...] = ()
     references: Mapping[Feature, Text]
     needs: Capture
+    signature: Signature
+    """What it looks like on a timeline."""
     explains: tuple[str, ...] = ()
     on_host: OnHost | None = None
-    signature: Signature | None = None
-    """The picture of its documentation."""
 
     def for_host(self) -> Rule:
         """The rule for a run without an accelerator; what only a device's telemetry tells is not asked."""

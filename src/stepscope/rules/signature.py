@@ -33,6 +33,7 @@ MARKS: Mapping[str, Text] = MappingProxyType(
         "x": Text(en="what this rule is about", zh="本规则所指"),
         "q": Text(en="profiler", zh="性能分析器"),
         "b": Text(en="memory in use", zh="显存占用"),
+        "y": Text(en="Python code", zh="Python 代码"),
     }
 )
 HOST, DEVICE = Text(en="host", zh="主机"), Text(en="device", zh="设备")
@@ -60,6 +61,8 @@ class Signature:
     lanes: tuple[Lane, ...]
 
     def __post_init__(self) -> None:
+        if not self.lanes:
+            raise ValueError("a picture without a lane")
         lengths = {len(lane.blocks.replace(STEP, "")) for lane in self.lanes}
         if len(lengths) != 1:
             raise ValueError(f"lanes of {sorted(lengths)} units: all are equally long")

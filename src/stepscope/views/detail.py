@@ -331,6 +331,14 @@ COMMENT: tuple[tuple[str, str], ...] = (
     (r"N: cores that training leaves free", "N：训练所余的 CPU 核数"),
     (r"(\S+) only in the steps that log", r"只在写日志的步中用 \1"),
     (r"(\S+) or (\S+) only in the steps that log", r"只在写日志的步中用 \1 或 \2"),
+    (r"of the save before", "上一次保存的"),
+    (r"the dimension that changes", "会变化的维度"),
+    (r"on the device", "留在设备上"),
+    (r"once, at the end", "结束时只读取一次"),
+    (r"what lives by now is not looked at again", "此时存活的对象不再被查看"),
+    (r"or once, before the loop", "或在循环之前只做一次"),
+    (r"around forward and backward", "包住前向和反向"),
+    (r"beside the training, where it needs no result", "不需要其结果时与训练并行"),
 )
 """Comments of patches."""
 

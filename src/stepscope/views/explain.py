@@ -13,6 +13,7 @@ from stepscope.rules.rule import Remedy, Rule
 from stepscope.views.label import LAYER, VERDICT, YOUR_TRACE, colon, joined, listed, word
 from stepscope.views.page import Page
 from stepscope.views.phrase import patch_lines
+from stepscope.views.signature import as_text, legend
 
 
 def render_rules(rules: Iterable[Rule], console: Console, lang: Lang = "en") -> None:
@@ -32,7 +33,7 @@ def render_explain(rule: Rule, console: Console, lang: Lang = "en") -> None:
     page.line(rule.id, "bold")
     page.line(rule.title.in_(lang), indent=2)
     page.line(rule.explanation.in_(lang), indent=2)
-    page.gap()
+    _picture(page, rule)
     for key, text in facts(rule, lang):
         page.line(f"{word(key, lang)}{colon(lang)}{text}", indent=2)
     page.gap()
@@ -52,6 +53,18 @@ def render_explain(rule: Rule, console: Console, lang: Lang = "en") -> None:
         _advice(page, rule.on_host.checks, rule.on_host.remedies, indent=4)
     page.gap()
     page.command(f"{word('next', lang)}{colon(lang)}", YOUR_TRACE.in_(lang))
+
+
+def _picture(page: Page, rule: Rule) -> None:
+    """What the cause looks like on a timeline, and what its letters stand for."""
+    lang = page.lang
+    page.gap()
+    for line in as_text(rule.signature, page.width - 4, lang):
+        page.verbatim(line, indent=4)
+    page.line(rule.signature.caption.in_(lang), indent=4)
+    told = (f"{letter} = {text.in_(lang)}" for letter, text in legend(rule.signature).items())
+    page.line(listed(told, lang), "dim", indent=4)
+    page.gap()
 
 
 def _advice(page: Page, checks: Sequence[Text], remedies: Sequence[Remedy], indent: int = 2) -> None:

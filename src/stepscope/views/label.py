@@ -141,6 +141,8 @@ UNIT: Mapping[str, Text] = {
     "kernels": Text(en="kernels", zh="个 kernel"),
     "launches": Text(en="launches", zh="次下发"),
     "steps": Text(en="steps", zh="步"),
+    "collectives": Text(en="collectives", zh="次集合通信"),
+    "syncs": Text(en="syncs", zh="次同步"),
 }
 
 HEALTH_CODE: Mapping[str, Text] = {

@@ -8,6 +8,7 @@ RUNS = (
         "a sync behind a full queue costs nothing",
         {"idle_host_sync_share": "0.00x4", "host_sync_share": "0.60x4"},
         "clearx4",
+        is_near_miss=True,
     ),
     Run("just under, and just met", {"idle_host_sync_share": "0.0499 0.05 _"}, "clear finding undecided"),
 )

@@ -10,5 +10,6 @@ RUNS = (
         "a slow loader that hides behind queued work",
         {"idle_input_share": "0.01x3", "host_loader_share": "0.40x3"},
         "clearx3",
+        is_near_miss=True,
     ),
 )

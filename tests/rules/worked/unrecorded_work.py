@@ -12,6 +12,7 @@ RUNS = (
         "a busy device whose little idle time is between kernels",
         {"idle_share": "0.03x2", "queued_or_unlaunched_idle_share": "0.95x2"},
         "clearx2",
+        is_near_miss=True,
     ),
     Run(
         "a host that is late",

@@ -146,6 +146,15 @@ gemm_share = Feature(
 )
 
 
+softmax_share = Feature(
+    "softmax_share",
+    "ratio",
+    "Softmax kernels, as a share of the step.",
+    _kind("softmax"),
+    of=("compute.softmax",),
+)
+
+
 def _matrix(observed: Observed) -> float | None:
     parts = [_kind("gemm")(observed), _kind("convolution")(observed)]
     known = [part for part in parts if part is not None]

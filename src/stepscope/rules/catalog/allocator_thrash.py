@@ -8,6 +8,7 @@ from stepscope.analyse.features import idle_allocator_share, memory_used_share
 from stepscope.model.text import Text
 from stepscope.rules.capture import FEW_STEPS
 from stepscope.rules.rule import Layer, Patch, Remedy, Rule, Subject
+from stepscope.rules.signature import DEVICE, HOST, Lane, Signature
 
 EXPANDABLE = Patch(kind="env", after="PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True")
 
@@ -74,4 +75,14 @@ RULE = Rule(
     },
     needs=FEW_STEPS,
     explains=("periodic-stall",),
+    signature=Signature(
+        caption=Text(
+            en="The allocator calls the driver in the middle of each step; the device drains and waits.",
+            zh="每一步中间分配器都在调用驱动，设备排空并等待。",
+        ),
+        lanes=(
+            Lane(HOST, "lllaaaalllll|lllaaaalllll"),
+            Lane(DEVICE, ".ccc....cccc|.ccc....cccc"),
+        ),
+    ),
 )

@@ -14,6 +14,7 @@ from stepscope.analyse.features import (
 from stepscope.model.text import Text
 from stepscope.rules.capture import FEW_STEPS
 from stepscope.rules.rule import Layer, Rule, Subject
+from stepscope.rules.signature import DEVICE, HOST, Lane, Signature
 
 RULE = Rule(
     id="compute-bound",
@@ -65,4 +66,14 @@ RULE = Rule(
         ),
     },
     needs=FEW_STEPS,
+    signature=Signature(
+        caption=Text(
+            en="The host is far ahead, and the device has no gap worth removing.",
+            zh="主机远远跑在前面，设备上没有值得消除的空隙。",
+        ),
+        lanes=(
+            Lane(HOST, "llll........|llll........"),
+            Lane(DEVICE, "cccccccccccc|cccccccccccc"),
+        ),
+    ),
 )

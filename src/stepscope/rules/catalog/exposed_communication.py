@@ -13,19 +13,14 @@ from stepscope.analyse.features import (
     exposed_communication_share,
     nvlink_link_share,
 )
+from stepscope.analyse.features.communication import gradient_syncs_per_update, small_of_communication_share
 from stepscope.model.text import Text
 from stepscope.rules.capture import ALL_RANKS, TRANSPORT
+from stepscope.rules.patch import NO_SYNC
 from stepscope.rules.rule import Layer, Patch, Question, Reading, Remedy, Rule, Subject
+from stepscope.rules.signature import DEVICE, HOST, Lane, Signature
 
 NCCL_LOG = Patch(kind="env", after="NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH,NET")
-
-NO_SYNC = Patch(
-    kind="code",
-    before="for micro in micro_batches:\n    loss(model(micro)).backward()",
-    after="with model.no_sync():\n    for micro in micro_batches[:-1]:\n        "
-    "loss(model(micro)).backward()\n"
-    "loss(model(micro_batches[-1])).backward()",
-)
 
 RULE = Rule(
     id="exposed-communication",
@@ -44,6 +39,7 @@ RULE = Rule(
         "集合通信耗时长，可能是传输慢，也可能是在等最后到达的 rank。",
     ),
     when=(exposed_communication_share >= 0.10,),
+    unless=(bus_bandwidth_link_share >= 0.50, small_of_communication_share >= 0.50),
     corroborated_by=(nvlink_link_share <= 0.10,),
     cost=exposed_communication_share,
     readings=(
@@ -120,15 +116,23 @@ RULE = Rule(
         ),
         Remedy(
             Text(
-                en="Reduce gradients once per optimizer step instead of once per micro-batch, and let the "
-                "reduction of one bucket run beside the backward pass of the next.",
-                zh="每个优化器步只做一次梯度归约，而不是每个微批次一次；"
-                "并让一个 bucket 的归约与后续反向计算重叠。",
+                en="Reduce gradients once per optimizer step instead of once per micro-batch.",
+                zh="每个优化器步只做一次梯度归约，而不是每个微批次一次。",
+            ),
+            only_if=(bus_bandwidth_link_share >= 0.10,),
+            unless=(backward_share <= 0.0, gradient_syncs_per_update <= 1),
+            clears=exposed_communication_share <= 0.05,
+            patch=NO_SYNC,
+        ),
+        Remedy(
+            Text(
+                en="Let the reduction of one bucket run beside the backward pass of the next.",
+                zh="让一个 bucket 的归约与后续反向计算重叠。",
             ),
             only_if=(bus_bandwidth_link_share >= 0.10,),
             unless=(backward_share <= 0.0,),
             clears=exposed_communication_share <= 0.05,
-            patch=NO_SYNC,
+            is_overlap=True,
         ),
     ),
     references={
@@ -143,9 +147,18 @@ RULE = Rule(
         bus_bandwidth_link_share: Text(
             en="nccl-tests defines bus bandwidth so that it can be held against the link's peak; large "
             "messages reach most of it. A tenth is our choice: below it the time was not spent on "
-            "transferring over that link",
+            "transferring over that link. Half is our choice too: from there communication-bound speaks",
             zh="nccl-tests 定义的总线带宽可直接与链路峰值比较；大消息应达到其大部分。"
-            "十分之一为本工具自定：低于它说明时间并未用在该链路的传输上",
+            "十分之一为本工具自定：低于它说明时间并未用在该链路的传输上。"
+            "一半亦为自定：达到后由 communication-bound 报告",
+        ),
+        small_of_communication_share: Text(
+            en="our choice: where more than half of it is of small messages, tiny-collectives speaks",
+            zh="自定：过半来自小消息时，由 tiny-collectives 报告",
+        ),
+        gradient_syncs_per_update: Text(
+            en="our choice: one exchange for an update is the least there can be",
+            zh="自定：一次更新至少需要一次交换",
         ),
         backward_share: Text(
             en="no op of a backward pass at all: the run infers and has no gradients to reduce",
@@ -157,4 +170,14 @@ RULE = Rule(
         ),
     },
     needs=ALL_RANKS,
+    signature=Signature(
+        caption=Text(
+            en="Communication runs alone: no compute kernel hides it.",
+            zh="通信单独运行，没有计算 kernel 掩盖它。",
+        ),
+        lanes=(
+            Lane(HOST, "lllll.......|lllll......."),
+            Lane(DEVICE, "cccccccnnnnn|cccccccnnnnn"),
+        ),
+    ),
 )

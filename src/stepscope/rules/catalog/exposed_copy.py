@@ -16,15 +16,12 @@ from stepscope.analyse.features import (
     to_device_copy_share,
     within_device_copy_share,
 )
+from stepscope.analyse.features.host import pageable_upload_share
 from stepscope.model.text import Text
 from stepscope.rules.capture import FEW_STEPS
+from stepscope.rules.patch import PINNED
 from stepscope.rules.rule import Layer, Patch, Remedy, Rule, Subject
-
-PINNED = Patch(
-    kind="code",
-    before='batch = batch.to("cuda")',
-    after='loader = DataLoader(dataset, pin_memory=True)\nbatch = batch.to("cuda", non_blocking=True)',
-)
+from stepscope.rules.signature import DEVICE, HOST, Lane, Signature
 
 _MOST = Text(en="our choice: more than half of what copies cost", zh="自定：超过拷贝所耗时间的一半")
 READ_LATE = Patch(
@@ -45,6 +42,7 @@ RULE = Rule(
         zh="拷贝进行时没有任何 kernel 在运行，或主机阻塞在拷贝中而无法继续下发任务。",
     ),
     when=(copy_stall_share >= 0.05,),
+    unless=(pageable_upload_share >= 0.50,),
     corroborated_by=(pcie_receive_link_share >= 0.30,),
     cost=copy_stall_share,
     shows=(
@@ -122,6 +120,11 @@ RULE = Rule(
             "choice and leaves room for stray scalars",
             zh="PyTorch 性能调优指南：只有锁页内存才能异步拷贝；5 % 为本工具自定，为零星标量留有余地",
         ),
+        pageable_upload_share: Text(
+            en="our choice: where more than half of what copies cost is of pageable memory, pageable-copies "
+            "speaks",
+            zh="自定：拷贝的代价过半来自可分页内存时，由 pageable-copies 报告",
+        ),
         from_device_copy_share: _MOST,
         within_device_copy_share: _MOST,
         pcie_receive_link_share: Text(
@@ -130,4 +133,14 @@ RULE = Rule(
         ),
     },
     needs=FEW_STEPS,
+    signature=Signature(
+        caption=Text(
+            en="A copy runs while no kernel does, and the next kernel waits for it.",
+            zh="拷贝进行时没有 kernel 运行，下一个 kernel 要等它完成。",
+        ),
+        lanes=(
+            Lane(HOST, "llll........|llll........"),
+            Lane(DEVICE, "mmmmcccccccc|mmmmcccccccc"),
+        ),
+    ),
 )

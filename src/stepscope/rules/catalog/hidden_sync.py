@@ -10,6 +10,7 @@ from stepscope.model.text import Text
 from stepscope.rules.capture import FEW_STEPS
 from stepscope.rules.reference import LOW_SM_ACTIVE
 from stepscope.rules.rule import Layer, Patch, Remedy, Rule, Subject
+from stepscope.rules.signature import DEVICE, HOST, Lane, Signature
 
 NO_ITEM = Patch(
     kind="code",
@@ -65,4 +66,14 @@ RULE = Rule(
         sm_active_mean: LOW_SM_ACTIVE,
     },
     needs=FEW_STEPS,
+    signature=Signature(
+        caption=Text(
+            en="The host waits for the device, then the device waits for the host's next launch.",
+            zh="主机先等设备，随后设备又要等主机的下一次下发。",
+        ),
+        lanes=(
+            Lane(HOST, "lllsssss..lll..sss|lllsssss..lll..sss"),
+            Lane(DEVICE, ".ccccccc...ccccccc|.ccccccc...ccccccc"),
+        ),
+    ),
 )

@@ -15,6 +15,7 @@ from stepscope.model.text import Text
 from stepscope.rules.capture import FEW_STEPS, STACKS
 from stepscope.rules.reference import BUSY_CORES, LOW_SM_ACTIVE
 from stepscope.rules.rule import Layer, OnHost, Patch, Question, Remedy, Rule, Subject
+from stepscope.rules.signature import DEVICE, HOST, Lane, Signature
 
 IN_WORKERS = Patch(
     kind="code",
@@ -152,6 +153,16 @@ RULE = Rule(
                 patch=WORKERS,
                 is_overlap=True,
             ),
+        ),
+    ),
+    signature=Signature(
+        caption=Text(
+            en="Each step begins with host work on the batch; the first launch comes after it.",
+            zh="每一步开头主机先处理批次，之后才有第一次下发。",
+        ),
+        lanes=(
+            Lane(HOST, "ppppplll....|ppppplll...."),
+            Lane(DEVICE, ".....ccccccc|.....ccccccc"),
         ),
     ),
 )

@@ -16,6 +16,7 @@ from stepscope.model.text import Text
 from stepscope.rules.capture import FEW_STEPS
 from stepscope.rules.reference import BUSY_CORES, LOW_SM_ACTIVE
 from stepscope.rules.rule import Layer, OnHost, Patch, Remedy, Rule, Subject
+from stepscope.rules.signature import DEVICE, HOST, Lane, Signature
 
 LOADER_WORKERS = Patch(
     kind="code",
@@ -145,6 +146,16 @@ RULE = Rule(
                 only_if=(host_cpu_busy >= 0.90,),
                 clears=idle_input_share <= 0.05,
             ),
+        ),
+    ),
+    signature=Signature(
+        caption=Text(
+            en="Each step begins with a gap in which the loader is still working.",
+            zh="每一步开头都有空隙，此时加载器仍在工作。",
+        ),
+        lanes=(
+            Lane(HOST, "dddddlll....|dddddlll...."),
+            Lane(DEVICE, ".....ccccccc|.....ccccccc"),
         ),
     ),
 )

@@ -17,6 +17,7 @@ from stepscope.model.text import Text
 from stepscope.rules.capture import FEW_STEPS
 from stepscope.rules.reference import LOW_SM_ACTIVE
 from stepscope.rules.rule import Layer, Question, Remedy, Rule, Subject
+from stepscope.rules.signature import DEVICE, HOST, Lane, Signature
 
 RULE = Rule(
     id="late-start",
@@ -74,4 +75,14 @@ RULE = Rule(
         sm_active_mean: LOW_SM_ACTIVE,
     },
     needs=FEW_STEPS,
+    signature=Signature(
+        caption=Text(
+            en="The launch is long over, and its work still does not start.",
+            zh="下发早已完成，任务却迟迟没有开始。",
+        ),
+        lanes=(
+            Lane(HOST, "ll.............."),
+            Lane(DEVICE, "........cccccccc"),
+        ),
+    ),
 )

@@ -19,6 +19,7 @@ from stepscope.model.text import Text
 from stepscope.rules.capture import FEW_STEPS
 from stepscope.rules.reference import LOW_SM_ACTIVE
 from stepscope.rules.rule import Layer, Patch, Remedy, Rule, Subject
+from stepscope.rules.signature import DEVICE, HOST, Lane, Signature
 
 COMPILE = Patch(
     kind="code",
@@ -139,4 +140,14 @@ RULE = Rule(
         ),
     },
     needs=FEW_STEPS,
+    signature=Signature(
+        caption=Text(
+            en="Short kernels with gaps between them: each waits for its own launch.",
+            zh="短 kernel 之间都有空隙：每个都在等自己的下发。",
+        ),
+        lanes=(
+            Lane(HOST, "llllllllllll|llllllllllll"),
+            Lane(DEVICE, ".c..c..c..c.|.c..c..c..c."),
+        ),
+    ),
 )

@@ -4,7 +4,7 @@ Activation checkpointing keeps few activations and recomputes the rest: memory i
 memory is left over, less can be recomputed.
 """
 
-from stepscope.analyse.features import memory_used_share
+from stepscope.analyse.features import busy_share, memory_used_share
 from stepscope.analyse.features.kernel import recompute_share
 from stepscope.model.text import Text
 from stepscope.rules.capture import FEW_STEPS
@@ -33,6 +33,7 @@ RULE = Rule(
     when=(recompute_share >= 0.05,),
     corroborated_by=(memory_used_share <= 0.80,),
     cost=recompute_share,
+    shows=(busy_share,),
     checks=(
         Text(
             en="How much device memory is free at the peak (torch.cuda.max_memory_allocated)?",

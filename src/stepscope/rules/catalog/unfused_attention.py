@@ -4,7 +4,7 @@ Softmax and everything done to the scores run over a table of rows times columns
 attention keeps that table in the chip and never writes it.
 """
 
-from stepscope.analyse.features.kernel import attention_scores_share
+from stepscope.analyse.features.kernel import attention_scores_share, softmax_share
 from stepscope.model.text import Text
 from stepscope.rules.capture import SHAPES
 from stepscope.rules.reference import OUR_FIVE_PERCENT
@@ -34,6 +34,7 @@ RULE = Rule(
     when=(attention_scores_share >= 0.05,),
     cost=attention_scores_share,
     is_bound=True,
+    shows=(softmax_share,),
     checks=(
         Text(
             en="Which implementation does the model use? In Hugging Face models it is "

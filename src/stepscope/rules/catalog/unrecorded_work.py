@@ -19,9 +19,9 @@ from stepscope.analyse.features import (
 from stepscope.analyse.features.kernel import kernel_gap_idle_share
 from stepscope.model.text import Text
 from stepscope.rules.capture import NODES
-from stepscope.rules.rule import Layer, Patch, Question, Reading, Remedy, Rule, Subject
-
-GRAPH_NODES = Patch(kind="command", after=NODES.command)
+from stepscope.rules.patch import GRAPH_NODES
+from stepscope.rules.rule import Layer, Question, Reading, Remedy, Rule, Subject
+from stepscope.rules.signature import DEVICE, HOST, Lane, Signature
 
 RULE = Rule(
     id="unrecorded-work",
@@ -119,4 +119,14 @@ RULE = Rule(
     },
     needs=NODES,
     explains=("exposed-copy", "hidden-sync", "launch-bound"),
+    signature=Signature(
+        caption=Text(
+            en="The work was issued early, and nothing recorded says what the device does in the gaps.",
+            zh="任务早已下发，而空隙中设备在做什么没有任何记录。",
+        ),
+        lanes=(
+            Lane(HOST, "lllll...........|lllll..........."),
+            Lane(DEVICE, "cc.xxxx.cc.xxxxx|cc.xxxx.cc.xxxxx"),
+        ),
+    ),
 )
