@@ -70,6 +70,7 @@ def diagnose(
         top_operators=_hottest(in_question, operators),
         kernels=tuple(kernel for analysis in analyses for kernel in analysis.kernels),
         collectives=tuple(c for analysis in analyses for c in analysis.collectives),
+        memory=tuple(memory for analysis in analyses for memory in analysis.memory),
         findings=tuple(found),
         cards=card.cards(
             found,
