@@ -216,7 +216,14 @@ SHAPE: dict[str, Any] = {
             "input": 0,
             "unverified": True,
             "timeline!": [{"at_ns!": 0, "allocated_bytes!": 0, "reserved_bytes": 0}],
-            "peak": {"at_ns!": 0, "allocated_bytes!": 0, "reserved_bytes": 0, "step": 0, "op": "…"},
+            "peak": {
+                "at_ns!": 0,
+                "allocated_bytes!": 0,
+                "reserved_bytes": 0,
+                "step": 0,
+                "op": "…",
+                "within": "…",
+            },
             "reserve": {
                 "at_ns!": 0,
                 "reserved_bytes!": 0,

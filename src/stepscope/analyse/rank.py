@@ -9,6 +9,7 @@ import numpy.typing as npt
 from stepscope.analyse import collective
 from stepscope.analyse.device import Process, analyse_cpu, analyse_device, device_name
 from stepscope.analyse.idle import prepared_ns
+from stepscope.analyse.memory.of_trace import memory_rows
 from stepscope.analyse.operator import kernel_table, operator_table
 from stepscope.analyse.use import UsedSteps, graph_coverage, use_steps
 from stepscope.model import report
@@ -217,6 +218,14 @@ def _analyse_process(
         operators=operators,
         kernels=kernel_table(trace, activities, rank, chosen & (kinds[activities.row] == Kind.KERNEL)),
         collectives=collectives,
+        memory=memory_rows(
+            trace,
+            kinds,
+            tracks,
+            used,
+            rank,
+            {r.analysis.accounting.device.index: r.analysis.accounting.device for r in results},
+        ),
         accelerator=accelerator,
         is_cut=any(loss.is_cut for loss in trace.losses),
     )

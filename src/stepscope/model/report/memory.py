@@ -41,6 +41,8 @@ class MemoryPeak(Part, frozen=True, kw_only=True):
     op: str | None = None
     """The innermost op of the thread that allocated, else its innermost annotation; absent without either.
     Of a snapshot: the innermost frame of the stack that is not the framework's."""
+    within: str | None = None
+    """The outermost op or annotation around it on the thread, step marks apart; absent where that is it."""
 
 
 class MemoryReserve(Part, frozen=True, kw_only=True):
