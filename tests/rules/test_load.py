@@ -26,6 +26,9 @@ IDS = [
     "input-starvation",
     "late-start",
     "launch-bound",
+    "memory-creep",
+    "memory-fragmentation",
+    "out-of-memory",
     "periodic-stall",
     "unrecorded-work",
 ]

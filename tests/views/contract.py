@@ -235,6 +235,7 @@ SHAPE: dict[str, Any] = {
             "growth": {
                 "bytes_per_step!": 0.0,
                 "error_bytes_per_step!": 0.0,
+                "certainty!": 0.0,
                 "steady_share!": 0.0,
                 "num_steps!": 0,
             },

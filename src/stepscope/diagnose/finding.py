@@ -130,7 +130,9 @@ def _finding(
         rule=rule.id,
         cause=rule.cause,
         layer=rule.layer.value,
-        severity=_severity(share, is_known=rule.verdict != "undecided" and not is_once),
+        severity=rule.severity
+        if rule.severity is not None and rule.cost is None
+        else _severity(share, is_known=rule.verdict != "undecided" and not is_once),
         confidence=found.confidence,
         title=found.title.in_(lang),
         onset_ns=since.at_ns if since else None,

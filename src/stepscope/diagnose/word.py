@@ -81,6 +81,9 @@ DEGRADED = Text(
 WITH_STACKS = Text(en="recorded again with with_stack=True", zh="打开 with_stack=True 重新录制之后")
 
 
+WITH_TRACE = Text(en="TRACE: a trace of the same run", zh="TRACE：同一次运行的 trace")
+
+
 def after_recording(what: str, lang: Lang) -> str:
     """That a recording comes first; `what` is in the report's language."""
     return Text(en=f"after recording {what}", zh=f"先录制：{what}").in_(lang)

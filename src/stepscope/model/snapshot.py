@@ -13,7 +13,7 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.model.trace import I32, I64
+from stepscope.model.trace import ABSENT_I64, I32, I64
 
 I8 = npt.NDArray[np.int8]
 
@@ -91,3 +91,14 @@ class Snapshot:
     """The allocator's settings, as texts."""
     num_odd: int = 0
     """Entries that could not be understood and were left out."""
+
+    @property
+    def num_entries(self) -> int:
+        """Blocks and entries of the history."""
+        return len(self.blocks.address) + len(self.history.action)
+
+    @property
+    def times_ns(self) -> tuple[int, ...]:
+        """The first and the last time of the history; empty where it has none."""
+        known = self.history.ts_ns[self.history.ts_ns != ABSENT_I64]
+        return (int(known.min()), int(known.max())) if len(known) else ()

@@ -50,6 +50,8 @@ class Subject(Enum):
 
     RANK = "rank"
     DEVICE = "device"
+    MEMORY = "memory"
+    """The memory of a device: judged also where a snapshot is all that is known of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,6 +167,8 @@ class Rule:
     needs: Capture
     explains: tuple[str, ...] = ()
     on_host: OnHost | None = None
+    severity: report.Severity | None = None
+    """What a finding is that costs no time; of one that does, its time decides."""
     signature: Signature | None = None
     """The picture of its documentation."""
 

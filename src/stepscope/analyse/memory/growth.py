@@ -21,7 +21,8 @@ def growth(steps: Sequence[report.MemoryStep]) -> report.MemoryGrowth | None:
     """The growth of the peaks of these steps (in order, counted ones only), `None` with too few of them.
 
     The slope is Theil and Sen's: it stands while fewer than 29 % of the steps are odd. Its error is that of a
-    least-squares slope under noise of the residuals' robust size.
+    least-squares slope under noise of the residuals' robust size; with few steps that is too hopeful, so the
+    certainty is Mann and Kendall's, which asks only for the order of the peaks.
     """
     if len(steps) < LEAST_STEPS:
         return None
@@ -42,9 +43,23 @@ def growth(steps: Sequence[report.MemoryStep]) -> report.MemoryGrowth | None:
     return report.MemoryGrowth(
         bytes_per_step=slope,
         error_bytes_per_step=error,
+        certainty=_certainty(peak),
         steady_share=min(1.0, max(0.0, steady)),
         num_steps=len(steps),
     )
+
+
+def _certainty(peak: npt.NDArray[np.float64]) -> float:
+    """Mann and Kendall's z: pairs in rising order less those in falling order, over their standard deviation
+    where every order is as likely; one pair nearer to 0, for it comes in steps. Ties are reckoned with."""
+    n = len(peak)
+    first, second = np.triu_indices(n, 1)
+    score = float(np.sign(peak[second] - peak[first]).sum())
+    _, same = np.unique(peak, return_counts=True)
+    variance = (n * (n - 1) * (2 * n + 5) - float((same * (same - 1) * (2 * same + 5)).sum())) / 18
+    if variance <= 0:
+        return 0.0
+    return float(np.sign(score) * max(0.0, abs(score) - 1) / np.sqrt(variance))
 
 
 def _slope(number: npt.NDArray[np.float64], peak: npt.NDArray[np.float64]) -> float | None:

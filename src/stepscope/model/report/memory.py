@@ -80,6 +80,9 @@ class MemoryGrowth(Part, frozen=True, kw_only=True):
     error_bytes_per_step: float
     """Standard error of a slope under noise as large as the residuals' (1.4826 times their median absolute
     deviation, at least one allocation unit of 512 bytes)."""
+    certainty: float
+    """Mann-Kendall's statistic: by how many standard deviations of chance later steps have higher peaks than
+    earlier ones, whatever the noise is like. Negative where they have lower ones."""
     steady_share: float
     """The smaller slope of the two halves of the steps, of `bytes_per_step`, within 0..1: near 1 for what
     grows all the time, 0 for a single jump."""
@@ -175,9 +178,9 @@ class OutOfMemory(Part, frozen=True, kw_only=True):
     reserved_bytes: int | None = None
     """What the allocator held."""
     allocated_bytes: int | None = None
-    """What tensors held of it."""
+    """What was in use of it, blocks that wait for another stream included."""
     unallocated_bytes: int | None = None
-    """Reserved but unallocated: free or waiting for another stream."""
+    """Reserved but unallocated: free within what the allocator held."""
     num_free_blocks: int | None = None
     """In how many pieces that lay."""
     largest_free_bytes: int | None = None

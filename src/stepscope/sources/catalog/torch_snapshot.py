@@ -15,7 +15,7 @@ import numpy as np
 from stepscope.model.error import InputError, RefusedError
 from stepscope.model.snapshot import Action, Blocks, History, Segments, Snapshot, State
 from stepscope.model.trace import ABSENT_I64
-from stepscope.sources.formats.plain_pickle import BrokenPickle, HostilePickle, Limits, loads
+from stepscope.sources.formats.plain_pickle import BrokenPickle, HostilePickle, Limits, is_pickle, loads
 
 FORMAT = "pytorch-memory-snapshot"
 SUFFIXES = (".pickle", ".pkl", ".pickle.gz", ".pkl.gz")
@@ -225,3 +225,9 @@ def _columns(rows: list[Any], kinds: tuple[type, ...]) -> list[Any]:
     """Equally long columns of these types."""
     columns = zip(*rows, strict=True) if rows else ((),) * len(kinds)
     return [np.array(column, dtype=kind) for column, kind in zip(columns, kinds, strict=True)]
+
+
+def is_snapshot(path: str, start: bytes) -> bool:
+    """Whether a file is meant as a snapshot: by its first (unpacked) bytes, or by its name. Pickles of
+    protocols 0 and 1 begin like text."""
+    return is_pickle(start) or (path.lower().endswith(SUFFIXES) and not start.lstrip().startswith(b'{"'))
