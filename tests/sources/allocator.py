@@ -1,7 +1,8 @@
 """A small caching allocator that keeps the books as PyTorch's does, and writes its memory snapshot.
 
 Sizes are rounded up to 512 bytes and segments to 2 MiB; a free block is split, freed neighbours of one
-segment join. `snapshot()` is what `torch.cuda.memory._snapshot()` returns, by the documentation of its format.
+segment join. `snapshot()` is what `torch.cuda.memory._snapshot()` returns, by the description of its
+format.
 """
 
 from __future__ import annotations

@@ -299,7 +299,7 @@ SHAPE: dict[str, Any] = {
             ],
             "evidence!": [
                 {
-                    "from!": "trace|telemetry|host|job|log",
+                    "from!": "trace|telemetry|host|job|log|memory",
                     "feature!": "…",
                     "value!": 0.0,
                     "unit!": "…",

@@ -80,7 +80,9 @@ def _unjudged(
             missing=tuple(feature.name for feature in each.missing),
         )
     reason = word.absent(why, observed.device.accounting.num_steps)
-    return _PLACES.index(why), report.Undecided(
+    # What fills memory is another question than where the time goes: it comes last.
+    is_beside = why == "unmeasured" and each.rule.about is rules.Subject.MEMORY
+    return len(_PLACES) if is_beside else _PLACES.index(why), report.Undecided(
         rule=each.rule.id,
         why=reason.in_(lang) if reason else None,
         missing=tuple(feature.name for feature in each.missing),

@@ -26,6 +26,7 @@ ORIGIN: Mapping[report.Origin, Text] = {
     "host": Text(en="host counters", zh="主机计数器"),
     "job": Text(en="job data", zh="作业数据"),
     "log": Text(en="logs", zh="日志"),
+    "memory": Text(en="memory events", zh="显存记录"),
 }
 
 PART: Mapping[str, Text] = {

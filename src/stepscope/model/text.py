@@ -79,4 +79,4 @@ def number(value: float, unit: str) -> str:
             (f"{_three_digits(value / scale)} {name}" for scale, name in _RATES if value >= scale),
             f"{value:.0f} B/s",
         )
-    return f"{value:,.4g} {unit}" if abs(value) < 10_000 else f"{value:,.0f} {unit}"
+    return (f"{value:,.4g} {unit}" if abs(value) < 10_000 else f"{value:,.0f} {unit}").rstrip()

@@ -35,7 +35,7 @@ def _first(of: Callable[[report.Memory], float | None]) -> Callable[[Observed], 
 
 
 def _feature(name: str, unit: str, help: str, of: Callable[[report.Memory], float | None]) -> Feature:
-    return Feature(name, unit, help, _first(of))
+    return Feature(name, unit, help, _first(of), origin="memory")
 
 
 # ── growth ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -88,7 +88,7 @@ memory_in_pieces_share = _feature(
 )
 memory_retries = _feature(
     "memory_retries",
-    "times",
+    "",
     "How often the allocator gave memory back to the driver and then asked for more, in steps or in a "
     "snapshot's history.",
     lambda memory: None if memory.driver is None else memory.driver.num_retries,
@@ -132,7 +132,7 @@ def _failures(memory: report.Memory) -> float | None:
 
 oom_count = _feature(
     "oom_count",
-    "times",
+    "",
     "Requests for device memory that failed, in a snapshot's history (20 at most).",
     _failures,
 )

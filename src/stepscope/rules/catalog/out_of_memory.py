@@ -68,9 +68,6 @@ RULE = Rule(
         oom_unallocated_bytes,
         oom_largest_free_bytes,
         oom_device_free_bytes,
-        oom_fragmented_share,
-        oom_too_big_share,
-        oom_outside_share,
     ),
     checks=(
         Text(
