@@ -129,7 +129,6 @@ YOUR_TRACE = Text(
 UNIT: Mapping[str, Text] = {
     "launches": Text(en="launches", zh="次下发"),
     "steps": Text(en="steps", zh="步"),
-    "standard deviations": Text(en="standard deviations", zh="倍标准差"),
 }
 
 HEALTH_CODE: Mapping[str, Text] = {

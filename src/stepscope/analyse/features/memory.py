@@ -53,7 +53,7 @@ memory_growth_50_steps = _feature(
 )
 memory_growth_certainty = _feature(
     "memory_growth_certainty",
-    "standard deviations",
+    "σ",
     "Mann-Kendall's statistic of step peaks: how far beyond chance later ones are the higher ones.",
     _growth(lambda growth: growth.certainty),
 )

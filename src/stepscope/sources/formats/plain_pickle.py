@@ -272,7 +272,7 @@ class _Machine:
 def _proto(m: _Machine) -> None:
     version = m.count(1)
     if version > 5:
-        raise m.broken(f"is of protocol {version}; 0 to 5 are known")
+        raise m.broken(f"is of protocol {version}, 0 to 5 are known")
 
 
 def _frame(m: _Machine) -> None:
