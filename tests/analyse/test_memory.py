@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stepscope.analyse.memory.category import alive_at
 from stepscope.analyse.memory.growth import LEAST_STEPS, growth
 from stepscope.analyse.memory.series import MOST_POINTS, Series, peaks_of, points
 from stepscope.analyse.rank import analyse_rank
@@ -69,12 +71,12 @@ def test_memory_alive_at_the_peak_is_of_the_phase_that_allocated_it() -> None:
     assert sum(each.bytes for each in row.categories) == 63 * MB
 
 
-@pytest.mark.parametrize("lacks", ["addresses", "steps", "backward", "optimizer"])
+@pytest.mark.parametrize("lacks", ["addresses", "totals", "steps", "backward", "optimizer"])
 def test_categories_are_absent_where_they_cannot_be_told(lacks: str) -> None:
     build = training_step()
     for event in build.events:
-        if lacks == "addresses":
-            event.get("args", {}).pop("Addr", None)
+        gone = {"addresses": "Addr", "totals": "Total Allocated"}.get(lacks, "")
+        event.get("args", {}).pop(gone, None)
     prefix = {"steps": "ProfilerStep", "backward": "autograd", "optimizer": "Optimizer"}.get(lacks)
     if prefix:
         build.events = [event for event in build.events if not event["name"].startswith(prefix)]
@@ -177,6 +179,8 @@ def test_a_ramp_grows_by_its_slope() -> None:
     assert found.bytes_per_step == 3 * MB
     assert found.steady_share == 1.0
     assert found.num_steps == 12
+    # All 66 pairs rise; of chance their sum has a variance of 12 · 11 · 29 / 18.
+    assert found.certainty == pytest.approx(65 / (12 * 11 * 29 / 18) ** 0.5)
     assert found.error_bytes_per_step < 100
 
 
@@ -248,6 +252,19 @@ def test_growth_is_of_counted_steps_alone() -> None:
     assert [each.peak_bytes // MB for each in row.steps[:2]] == [600, 104]
 
 
+def test_growth_leaves_out_steps_that_are_marked() -> None:
+    """Of twelve steps one writes a checkpoint."""
+    b = Build().steps(1, [100 * i for i in range(13)]).note("save_checkpoint", 510, 590)
+    for i in range(12):
+        b.kernel("gemm", 100 * i + 10, 100 * i + 90, launched=(100 * i + 5, 100 * i + 6))
+        b.memory(100 * i + 20, MB, allocated=(i + 1) * MB, reserved=99 * MB)
+    analysis = analyse_rank(load_bytes(b.bytes(), "t.json"), rank=0)[0]
+    assert [step.step for step in analysis.steps if step.use == "marked"] == [6]
+    (row,) = analysis.memory
+    assert row.growth is not None
+    assert (len(row.steps), row.growth.num_steps) == (12, 11)
+
+
 def series(levels: list[int], reserved: list[int] | None) -> Series:
     level = np.array(levels, dtype=np.int64)
     return Series(
@@ -282,3 +299,18 @@ def test_the_peak_of_a_stretch_begins_with_the_level_it_was_entered_with() -> No
     start = np.array([-5000, 0, 1500, 3500, 9000], dtype=np.int64) + BASE_NS
     end = np.array([-1000, 1500, 2500, 4500, 9999], dtype=np.int64) + BASE_NS
     assert peaks_of(of, start, end) == [None, 9, 9, 7, 7]
+
+
+def test_the_level_before_the_first_event_is_known_from_its_change() -> None:
+    """The first event frees 60 of what was 100."""
+    of = dataclasses.replace(series([40, 50], None), bytes=np.array([-60, 10], dtype=np.int64))
+    whole = np.array([0], dtype=np.int64) + BASE_NS
+    assert peaks_of(of, whole, whole + 5000) == [100]
+
+
+def test_memory_freed_before_the_peak_is_not_alive_at_it() -> None:
+    of = dataclasses.replace(series([3, 8, 5, 9, 4], None), address=np.array([1, 2, 1, 1, 2], dtype=np.int64))
+    assert of.bytes.tolist() == [3, 5, -3, 4, -5]
+    assert alive_at(of, 2).tolist() == [1]
+    assert alive_at(of, 3).tolist() == [1, 3]
+    assert alive_at(of, 4).tolist() == [3]

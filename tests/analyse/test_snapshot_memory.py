@@ -55,6 +55,17 @@ def test_what_is_held_is_summed_from_the_blocks() -> None:
     assert (row.source, row.unverified, row.input, row.device.index) == ("snapshot", True, 0, 0)
 
 
+def test_only_segments_in_use_pin_their_free_bytes() -> None:
+    a = Allocator(41 * MB)
+    kept, gone = a.alloc(MB), a.alloc(6 * MB)
+    assert kept is not None
+    assert gone is not None
+    a.free(gone)
+    held = memory_of(a.snapshot()).held
+    assert held is not None
+    assert (held.free_bytes, held.inactive_split_bytes, held.num_segments) == (7 * MB, MB, 2)
+
+
 def test_the_stacks_that_hold_the_most_come_first() -> None:
     row = memory_of(pinned().snapshot())
     assert [(each.name, each.bytes // MB, each.count, each.share) for each in row.sites] == [

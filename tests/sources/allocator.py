@@ -128,6 +128,11 @@ class Allocator:
                 del self.segments[start]
                 self._note("segment_free", start, blocks[0]["size"], TRAIN)
 
+    def snapshot_of(self, size: int) -> dict[str, Any]:
+        """The snapshot of one allocation."""
+        self.alloc(size)
+        return self.snapshot()
+
     def snapshot(self, **settings: Any) -> dict[str, Any]:
         return {
             "segments": [

@@ -200,6 +200,12 @@ def test_a_pickle_cut_anywhere_breaks_off(protocol: int) -> None:
         assert not isinstance(caught.value, HostilePickle)
 
 
+@pytest.mark.parametrize("data", [b"(.", b"(N.", b"NN.", b".", b"]("])
+def test_what_ends_without_one_value_is_broken(data: bytes) -> None:
+    with pytest.raises(BrokenPickle):
+        loads(data)
+
+
 def test_a_frame_cut_short_breaks_off() -> None:
     whole = pickle.dumps(["a" * 500], 5)
     with pytest.raises(BrokenPickle, match="breaks off within a frame"):
