@@ -80,7 +80,7 @@ def diagnose(
     on_progress: OnProgress | None = None,
     shown_as: Mapping[str, str] | None = None,
 ) -> Report:
-    """The report of one or more traces: files, directories, archives or patterns.
+    """The report of one or more traces (files, directories, archives or patterns) and memory snapshots.
 
     `steps` is a range of step numbers, both ends included; `rank` leaves out every other rank; `job` names
     the run; `lang` is the language of its sentences, `en` or `zh`; `rules_config` holds a site's thresholds,

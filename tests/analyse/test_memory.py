@@ -117,6 +117,13 @@ def test_a_trace_without_memory_events_has_no_memory() -> None:
     assert memory_of(Build().op("aten::mm", 0, 90)) == ()
 
 
+def test_a_file_that_is_cut_has_no_memory() -> None:
+    whole = training_step().bytes()
+    cut = analyse_rank(load_bytes(whole[: int(len(whole) * 0.9)], "t.json"), rank=0)[0]
+    assert cut.is_cut
+    assert cut.memory == ()
+
+
 def test_the_reserve_that_grew_is_judged_when_it_grew() -> None:
     b = Build().op("aten::mm", 0, 90)
     b.memory(10, MB, allocated=60 * MB, reserved=80 * MB)

@@ -218,7 +218,10 @@ def _analyse_process(
         operators=operators,
         kernels=kernel_table(trace, activities, rank, chosen & (kinds[activities.row] == Kind.KERNEL)),
         collectives=collectives,
-        memory=memory_rows(
+        # Of a file that is cut nobody knows which allocations are missing.
+        memory=()
+        if any(loss.is_cut for loss in trace.losses)
+        else memory_rows(
             trace,
             kinds,
             tracks,

@@ -40,9 +40,11 @@ def memory_rows(
     pids = {trace.tracks[t].pid for t in tracks.tolist()}
     is_own = np.array([track.pid in pids for track in trace.tracks] or [False], dtype=bool)
     is_sound = is_own[memory.track_id] & (memory.ts_ns > 0)
-    keys = sorted(
-        set(zip(memory.device_type[is_sound].tolist(), memory.device[is_sound].tolist(), strict=True))
-    )
+    both = memory.device_type.astype(np.int64) << 32 | memory.device.astype(np.int64) & 0xFFFF_FFFF
+    first = np.unique(both[is_sound], return_index=True)[1]
+    keys = [
+        (int(memory.device_type[row]), int(memory.device[row])) for row in np.flatnonzero(is_sound)[first]
+    ]
     hosts, devices = [k for k in keys if k[0] == HOST_TYPE], [k for k in keys if k[0] != HOST_TYPE]
     calls = _driver_calls(trace, kinds, tracks, used) if len(devices) == 1 else None
     rows = []
