@@ -207,6 +207,14 @@ def test_uneven_batches_are_noise() -> None:
     assert found.error_bytes_per_step > MB / 2
 
 
+@pytest.mark.parametrize("num_steps", [LEAST_STEPS, 20])
+def test_noise_alone_is_hardly_ever_called_certain(num_steps: int) -> None:
+    """The figure that memory-creep's threshold is chosen by: about one run in a thousand."""
+    rng = np.random.default_rng(1)
+    found = [growth(steps_of(*rng.normal(20_000, 2_000, num_steps))) for _ in range(500)]
+    assert sum(each is not None and each.certainty >= 3 for each in found) <= 2
+
+
 def test_one_odd_step_bends_nothing() -> None:
     peaks = [100 + 3 * i for i in range(12)]
     peaks[5] = 900
