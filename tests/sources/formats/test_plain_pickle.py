@@ -18,8 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepscope.sources.formats.plain_pickle import (
-    _OPCODES,
-    _REFUSED,
+    OPCODES,
+    REFUSED,
     BrokenPickle,
     HostilePickle,
     Limits,
@@ -213,7 +213,7 @@ def test_a_frame_cut_short_breaks_off() -> None:
 
 
 @settings(max_examples=400, deadline=None)
-@given(st.binary(max_size=60) | st.lists(st.sampled_from(sorted(_OPCODES)), max_size=40).map(bytes))
+@given(st.binary(max_size=60) | st.lists(st.sampled_from(sorted(OPCODES)), max_size=40).map(bytes))
 def test_any_bytes_are_a_value_or_one_of_two_errors(data: bytes) -> None:
     raised: BrokenPickle | None = None
     try:
@@ -228,9 +228,9 @@ def test_any_bytes_are_a_value_or_one_of_two_errors(data: bytes) -> None:
 def test_every_opcode_of_python_is_known_or_refused() -> None:
     """A new protocol's opcodes are neither: this says so."""
     codes = {ord(each.code): each.name for each in pickletools.opcodes}
-    left = {name for code, name in codes.items() if code not in _OPCODES and code not in _REFUSED}
+    left = {name for code, name in codes.items() if code not in OPCODES and code not in REFUSED}
     assert left == {"STOP"}
-    assert not set(_OPCODES) & set(_REFUSED)
+    assert not set(OPCODES) & set(REFUSED)
 
 
 def test_a_pickle_is_known_by_its_first_bytes() -> None:
