@@ -21,8 +21,8 @@ import msgspec
 
 from stepscope.model import redact
 from stepscope.model.analysis import RankAnalysis
-from stepscope.model.error import InputError, StepscopeError, UnusableError, UsageError
-from stepscope.model.report import HealthIssue, Input, Report
+from stepscope.model.error import InputError, RefusedError, StepscopeError, UnusableError, UsageError
+from stepscope.model.report import HealthIssue, Input, InputKind, Memory, Report
 from stepscope.model.text import LANGS, Lang
 from stepscope.model.trace import Trace
 
@@ -47,6 +47,8 @@ class _Read:
 
     input: Input
     analyses: tuple[RankAnalysis, ...] = ()
+    memory: tuple[Memory, ...] = ()
+    """Of a memory snapshot."""
     known: redact.Identities = redact.NOBODY
     error: StepscopeError | None = None
     recorded: tuple[int, int] | None = None
@@ -87,7 +89,7 @@ def diagnose(
     on_progress: OnProgress | None = None,
     shown_as: Mapping[str, str] | None = None,
 ) -> Report:
-    """The report of one or more traces: files, directories, archives or patterns.
+    """The report of one or more traces (files, directories, archives or patterns) and memory snapshots.
 
     `steps` is a range of step numbers, both ends included; `rank` leaves out every other rank; `job` names
     the run; `lang` is the language of its sentences, `en` or `zh`; `rules_config` holds a site's thresholds,
@@ -139,11 +141,17 @@ def diagnose(
     if rank is not None:
         found = sorted({a.rank for a in analyses if a.rank is not None})
         analyses = [a for a in analyses if a.rank == rank]
-        if not analyses:
+        if not analyses and not any(read.memory for read in reads):
             there = f"there are: {', '.join(map(str, found))}" if found else "the inputs name no rank"
             raise UsageError(f"no input is of rank {rank}; {there}")
     options = Options(catalog=catalog, job=job, lang=lang, native_loader=has_native_loader())
-    report = diagnose_ranks(analyses, inputs, options)
+    memory = [
+        msgspec.structs.replace(row, input=place)
+        for place, read in enumerate(reads)
+        for row in read.memory
+        if rank is None or row.rank in (None, rank)
+    ]
+    report = diagnose_ranks(analyses, inputs, options, memory)
     known = redact.NOBODY
     for read in reads:
         known = known | read.known
@@ -278,7 +286,7 @@ def _copy_of(first: str, given: Input) -> _Read:
     what = f"{given.name}: the same bytes as {first}; left out"
     return _Read(
         Input(
-            kind="trace",
+            kind=given.kind,
             format=given.format,
             name=given.name,
             bytes=given.bytes,
@@ -299,9 +307,13 @@ def _read_one(
     `seen` holds the digests of the inputs before it: one with the same bytes is not analysed again.
     """
     from stepscope.analyse.rank import analyse_rank
+    from stepscope.sources import file
+    from stepscope.sources.catalog.torch_snapshot import is_snapshot
     from stepscope.trace.load import load as load_file
     from stepscope.trace.load import rank_of
 
+    if is_snapshot(name, file.head(name)):
+        return _read_snapshot(name)
     try:
         trace = load_file(name, progress=partial(on_progress, name) if on_progress else None, digest=True)
     except StepscopeError as error:
@@ -336,8 +348,41 @@ def _read_one(
             redacted=num_secrets,
         ),
         analyses,
-        known,
+        known=known,
         recorded=(min(numbers), max(numbers)) if numbers else None,
+    )
+
+
+def _read_snapshot(name: str) -> _Read:
+    """Read and analyse one memory snapshot. Its stacks are all of its text that goes on."""
+    from stepscope.analyse.memory.of_snapshot import memory_of_snapshot
+    from stepscope.sources import file
+    from stepscope.sources.catalog import torch_snapshot
+    from stepscope.trace.discover import rank_in_name
+
+    try:
+        whole = file.read(name)
+        snapshot = torch_snapshot.parse(whole.data, name)
+    except StepscopeError as error:
+        return _refused(name, error, "snapshot")
+    texts, num_secrets = redact.tree_without_secrets([list(stack) for stack in snapshot.stacks])
+    snapshot = dataclasses.replace(snapshot, stacks=tuple(map(tuple, texts)))
+    rank = rank_in_name(name)
+    times = snapshot.times_ns
+    return _Read(
+        Input(
+            kind="snapshot",
+            format=torch_snapshot.FORMAT,
+            name=name,
+            bytes=whole.num_bytes,
+            sha256=whole.sha256,
+            rank=rank,
+            events=snapshot.num_entries,
+            start_ns=min(times, default=None),
+            end_ns=max(times, default=None),
+            redacted=num_secrets,
+        ),
+        memory=memory_of_snapshot(snapshot, rank=rank),
     )
 
 
@@ -381,13 +426,13 @@ def _extent(trace: Trace) -> tuple[int | None, int | None]:
     return int(start.min()), int((start + spans.dur_ns[is_sound]).max())
 
 
-def _refused(name: str, error: StepscopeError) -> _Read:
+def _refused(name: str, error: StepscopeError, kind: InputKind = "trace") -> _Read:
     what = str(error)
     num_bytes = None
     if os.path.isfile(name):
         with contextlib.suppress(OSError):
             num_bytes = os.path.getsize(name)
-    return _Read(Input(kind="trace", name=name, bytes=num_bytes, error=what), error=error)
+    return _Read(Input(kind=kind, name=name, bytes=num_bytes, error=what), error=error)
 
 
 def _unreadable(name: str, error: OSError) -> InputError:
@@ -401,11 +446,12 @@ def _renamed(read: _Read, name: str | None) -> _Read:
 
 def _nothing_read(reads: Sequence[_Read]) -> StepscopeError:
     errors = [read.input.error or "" for read in reads]
+    # Refused for safety is not unreadable, and has a code of its own.
+    is_refused = all(isinstance(read.error, RefusedError) for read in reads)
+    kind = RefusedError if is_refused else UnusableError
     if len(errors) == 1:
-        return UnusableError(errors[0])
-    return UnusableError(
-        f"none of the {len(errors)} inputs can be read: {errors[0]} (and {len(errors) - 1} more)"
-    )
+        return kind(errors[0])
+    return kind(f"none of the {len(errors)} inputs can be read: {errors[0]} (and {len(errors) - 1} more)")
 
 
 def _one_file_a_rank(reads: Sequence[_Read]) -> tuple[list[RankAnalysis], list[Input]]:

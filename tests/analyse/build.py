@@ -197,6 +197,36 @@ class Build:
         kw = {"by": "cudaMemsetAsync", "bytes": 4096, **kw}
         return self.activity("gpu_memset", "Memset (Device)", start, end, **kw)
 
+    def memory(
+        self,
+        at: Micros,
+        size: int,
+        *,
+        address: int | None = None,
+        allocated: int | None = None,
+        reserved: int | None = None,
+        tid: int | None = None,
+        device: int = 0,
+        device_type: int = 1,
+    ) -> Build:
+        """An allocator event: `size` below 0 frees; `allocated` and `reserved` are the totals behind it."""
+        told = {"Addr": address, "Total Allocated": allocated, "Total Reserved": reserved}
+        return self.raw(
+            ph="i",
+            s="t",
+            cat="cpu_instant_event",
+            name="[memory]",
+            pid=self.pid,
+            tid=self.pid if tid is None else tid,
+            ts=Decimal(str(at)) + self.at,
+            args={
+                "Device Type": device_type,
+                "Device Id": device,
+                "Bytes": size,
+                **{key: value for key, value in told.items() if value is not None},
+            },
+        )
+
     def write(self) -> str:
         return write_trace(
             self.events,

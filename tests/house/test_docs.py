@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import pickle
 import re
 import shlex
 import shutil
@@ -21,6 +22,7 @@ from stepscope.analyse.variation import LEAST_STEPS
 from stepscope.model import report
 from stepscope.offline import diagnose
 from tests.cli.conftest import run_process
+from tests.sources.allocator import Allocator
 from tools import make_docs
 
 ROOT = make_docs.ROOT
@@ -129,6 +131,7 @@ def test_a_command_in_the_documentation_works(path: str, command: str, tmp_path:
     shutil.copy(sample, tmp_path / "traces")
     (tmp_path / "site.toml").write_text("[input-starvation]\nidle_input_share = 0.05\n")
     (tmp_path / "site.key").write_text("key")
+    (tmp_path / "snapshot.pickle").write_bytes(pickle.dumps(Allocator(1 << 30).snapshot_of(1 << 20)))
     script = command.replace("stepscope ", f"{shlex.quote(sys.executable)} -m stepscope ", 1)
     done = run_process(["bash", "-c", script], cwd=tmp_path)
     # `--fail-on critical` is there to end with 1: the sample's stall is critical.

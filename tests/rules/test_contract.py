@@ -30,14 +30,19 @@ JUDGED = [
 """Every rule in every form in which it is judged."""
 
 
+def least(clause: Clause) -> float:
+    """A difference that a float of the threshold's size can still hold."""
+    return max(1e-9, 1e-12 * abs(clause.threshold))
+
+
 def just_met(clause: Clause) -> float:
     """A value that barely meets the clause."""
-    return clause.threshold + {">=": 0.0, "<=": 0.0, ">": 1e-9, "<": -1e-9}[clause.op]
+    return clause.threshold + {">=": 0.0, "<=": 0.0, ">": 1.0, "<": -1.0}[clause.op] * least(clause)
 
 
 def just_missed(clause: Clause) -> float:
     """A value that barely misses the clause."""
-    return clause.threshold + {">=": -1e-9, "<=": 1e-9, ">": 0.0, "<": 0.0}[clause.op]
+    return clause.threshold + {">=": -1.0, "<=": 1.0, ">": 0.0, "<": 0.0}[clause.op] * least(clause)
 
 
 def firing(rule: Rule) -> dict[Feature, float]:

@@ -270,6 +270,80 @@ SHAPE: dict[str, Any] = {
             "rank": 0,
         }
     ],
+    "memory!": [
+        {
+            "source!": "trace|snapshot",
+            "device!": DEVICE,
+            "basis!": "totals|changes",
+            "num_events!": 0,
+            "rank": 0,
+            "input": 0,
+            "unverified": True,
+            "timeline!": [{"at_ns!": 0, "allocated_bytes!": 0, "reserved_bytes": 0}],
+            "peak": {
+                "at_ns!": 0,
+                "allocated_bytes!": 0,
+                "reserved_bytes": 0,
+                "step": 0,
+                "op": "…",
+                "within": "…",
+            },
+            "reserve": {
+                "at_ns!": 0,
+                "reserved_bytes!": 0,
+                "allocated_bytes!": 0,
+                "unused_share!": 0.0,
+                "grew!": True,
+            },
+            "steps!": [{"step!": 0, "peak_bytes!": 0}],
+            "growth": {
+                "bytes_per_step!": 0.0,
+                "error_bytes_per_step!": 0.0,
+                "certainty!": 0.0,
+                "steady_share!": 0.0,
+                "num_steps!": 0,
+            },
+            "categories!": [
+                {
+                    "kind!": "before|activations|gradients|optimizer_state|other",
+                    "bytes!": 0,
+                    "share!": 0.0,
+                }
+            ],
+            "driver": {"num_allocations!": 0, "num_frees!": 0, "num_retries!": 0, "steps!": [0]},
+            "held": {
+                "reserved_bytes!": 0,
+                "allocated_bytes!": 0,
+                "requested_bytes!": 0,
+                "pending_bytes!": 0,
+                "free_bytes!": 0,
+                "largest_free_bytes!": 0,
+                "free_in_pieces_share": 0.0,
+                "inactive_split_bytes!": 0,
+                "num_segments!": 0,
+                "num_blocks!": 0,
+                "num_free_blocks!": 0,
+                "expandable_segments": True,
+            },
+            "sites!": [{"bytes!": 0, "count!": 0, "share!": 0.0, "name!": "…", "stack!": ["…"]}],
+            "out_of_memory!": [
+                {
+                    "requested_bytes!": 0,
+                    "reason!": "fragmented|too_big|outside|unknown",
+                    "is_estimate!": True,
+                    "at_ns": 0,
+                    "device_free_bytes": 0,
+                    "reserved_bytes": 0,
+                    "allocated_bytes": 0,
+                    "unallocated_bytes": 0,
+                    "num_free_blocks": 0,
+                    "largest_free_bytes": 0,
+                    "name": "…",
+                    "stack!": ["…"],
+                }
+            ],
+        }
+    ],
     "findings!": [
         {
             "id!": "…",
@@ -296,7 +370,7 @@ SHAPE: dict[str, Any] = {
             ],
             "evidence!": [
                 {
-                    "from!": "trace|telemetry|host|job|log",
+                    "from!": "trace|telemetry|host|job|log|memory",
                     "feature!": "…",
                     "value!": 0.0,
                     "unit!": "…",

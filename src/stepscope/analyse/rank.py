@@ -16,6 +16,7 @@ from stepscope.analyse.efficiency import efficiency
 from stepscope.analyse.idle import prepared_ns
 from stepscope.analyse.kernel import kernel_table
 from stepscope.analyse.launched import launched
+from stepscope.analyse.memory.of_trace import memory_rows
 from stepscope.analyse.module import module_table
 from stepscope.analyse.operator import Calls, operator_table, phases_struct
 from stepscope.analyse.recoverable import recoverable
@@ -248,6 +249,17 @@ def _analyse_process(
         operator_shapes=shape_table(calls, rank),
         modules=module_table(calls, threads.rows, rank),
         efficiency=tuple(arithmetic),
+        # Of a file that is cut nobody knows which allocations are missing.
+        memory=()
+        if any(loss.is_cut for loss in trace.losses)
+        else memory_rows(
+            trace,
+            kinds,
+            tracks,
+            used,
+            rank,
+            {r.analysis.accounting.device.index: r.analysis.accounting.device for r in results},
+        ),
         accelerator=accelerator,
         is_cut=any(loss.is_cut for loss in trace.losses),
     )

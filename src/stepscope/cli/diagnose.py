@@ -89,7 +89,8 @@ def command(
 ) -> int:
     """Say where the time of a training step went, why, and what to change.
 
-    PATH is a trace of PyTorch Profiler (.json, .json.gz), an archive or a directory of them, or a pattern.
+    PATH is a trace of PyTorch Profiler (.json, .json.gz), an archive or a directory of them, or a pattern; or
+    a memory snapshot of PyTorch (.pickle), alone or beside traces.
     """
     from stepscope import offline
     from stepscope.cli.progress import Progress

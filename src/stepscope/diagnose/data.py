@@ -32,9 +32,16 @@ def is_whole_job(analyses: Sequence[RankAnalysis]) -> bool:
 
 
 def health(
-    analyses: Sequence[RankAnalysis], inputs: Sequence[report.Input], catalog: Catalog
+    analyses: Sequence[RankAnalysis],
+    inputs: Sequence[report.Input],
+    catalog: Catalog,
+    *,
+    has_memory: bool = False,
 ) -> report.Health:
-    """What is wrong with the data of all ranks, what follows from it, and what is withheld."""
+    """What is wrong with the data of all ranks, what follows from it, and what is withheld.
+
+    `has_memory`: a snapshot was read that is of none of them, and can be used without any.
+    """
     issues = [
         issue if issue.rank is not None else msgspec.structs.replace(issue, rank=analysis.rank)
         for analysis in analyses
@@ -66,7 +73,8 @@ def health(
             for w in analysis.withheld
         )
     )
-    return report.Health(verdict=_health_verdict(analyses, issues), issues=tuple(issues), withheld=withheld)
+    judged = "ok" if has_memory and not analyses else _health_verdict(analyses, issues)
+    return report.Health(verdict=judged, issues=tuple(issues), withheld=withheld)
 
 
 def _health_verdict(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from stepscope.diagnose import card, data, verdict, word
+from stepscope.diagnose import card, data, memory, verdict, word
 from stepscope.diagnose.finding import findings
 from stepscope.diagnose.note import notes
 from stepscope.diagnose.question import next_command, undecided
@@ -45,18 +45,25 @@ def _hottest(row: Row | None, operators: Sequence[report.Operator]) -> tuple[rep
 
 
 def diagnose(
-    analyses: Sequence[RankAnalysis], inputs: Sequence[report.Input], options: Options
+    analyses: Sequence[RankAnalysis],
+    inputs: Sequence[report.Input],
+    options: Options,
+    snapshots: Sequence[report.Memory] = (),
 ) -> report.Report:
-    """The report of these ranks. `inputs` are named in the next command; one with an error is only listed."""
-    analyses = of_files(analyses, inputs)
+    """The report of these ranks and of memory `snapshots`, which need not be of any of them.
+
+    `inputs` are named in the next command; one with an error is only listed.
+    """
+    analyses, alone = memory.with_snapshots(of_files(analyses, inputs), snapshots)
     accounting = tuple(row for analysis in analyses for row in analysis.accounting)
     rows = judged_rows(analyses, options.catalog)
-    health = data.health(analyses, inputs, options.catalog)
-    told = findings(rows, data.is_whole_job(analyses), options.job, options.lang)
+    bare = memory.bare_rows(alone, options.catalog)
+    health = data.health(analyses, inputs, options.catalog, has_memory=bool(bare))
+    told = findings([*rows, *bare], data.is_whole_job(analyses), options.job, options.lang)
     found = [each.finding for each in told]
     operators = tuple(operator for analysis in analyses for operator in analysis.operators)
     open_ = undecided(rows, inputs, found, data.has_all_ranks(analyses, inputs), options.lang)
-    answer, of_answer = verdict.verdict(health, rows, told, options.catalog, options.lang, inputs)
+    answer, of_answer = verdict.verdict(health, rows, told, options.catalog, options.lang, inputs, alone)
     in_question = told[0].row if told else of_answer
     return report.Report(
         tool=report.Tool(name="stepscope", version=VERSION, native_loader=options.native_loader),
@@ -73,11 +80,12 @@ def diagnose(
         efficiency=tuple(row for analysis in analyses for row in analysis.efficiency),
         kernels=tuple(kernel for analysis in analyses for kernel in analysis.kernels),
         collectives=tuple(c for analysis in analyses for c in analysis.collectives),
+        memory=(*(row for analysis in analyses for row in analysis.memory), *alone),
         findings=tuple(found),
         cards=card.cards(
             found,
             {each.finding.id: each.rule for each in told},
-            notes(rows, options.lang),
+            notes([*rows, *bare], options.lang),
             {each.finding.id: each.row.observed for each in told},
             accounting,
             options.lang,

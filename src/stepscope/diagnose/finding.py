@@ -134,7 +134,9 @@ def _finding(
         rule=rule.id,
         cause=rule.cause,
         layer=rule.layer.value,
-        severity=_severity(
+        severity=rule.severity
+        if rule.severity is not None and rule.cost is None
+        else _severity(
             share, is_known=rule.verdict != "undecided" and not is_once and not _is_in_doubt(found)
         ),
         confidence=found.confidence,

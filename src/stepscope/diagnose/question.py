@@ -16,7 +16,7 @@ from stepscope.model.feature import Observed
 from stepscope.model.text import Lang, Text
 from stepscope.rules import Catalog
 from stepscope.rules import rule as rules
-from stepscope.rules.capture import ALL_RANKS, DEVICE, MANY_STEPS, WHOLE
+from stepscope.rules.capture import ALL_RANKS, BESIDE_TIME, DEVICE, SNAPSHOT, WHOLE
 
 
 def undecided(
@@ -49,6 +49,9 @@ def undecided(
                 )
                 add(told.index(found.rule.id) - len(told), open_)
         for each in row.undecided:
+            # Only a run that failed has a reason to take one.
+            if each.rule.needs is SNAPSHOT and not any(i.kind == "snapshot" for i in inputs):
+                continue
             add(*_unjudged(each, row.observed, inputs, lang))
     return tuple(open_ for _, open_ in sorted(result.values(), key=lambda pair: pair[0]))
 
@@ -77,7 +80,9 @@ def _unjudged(
             missing=tuple(feature.name for feature in each.missing),
         )
     reason = word.absent(why, observed.device.accounting.num_steps)
-    return _PLACES.index(why), report.Undecided(
+    # What fills memory is another question than where the time goes: it comes last.
+    is_beside = why == "unmeasured" and each.rule.about is rules.Subject.MEMORY
+    return len(_PLACES) if is_beside else _PLACES.index(why), report.Undecided(
         rule=each.rule.id,
         why=reason.in_(lang) if reason else None,
         missing=tuple(feature.name for feature in each.missing),
@@ -108,6 +113,9 @@ def next_command(
     """One command: what would settle the most, or else what would prove the largest finding's remedy."""
     if health.verdict == "unusable":
         return "stepscope doctor"
+    if not analyses:
+        # Only snapshots were given.
+        return _recorded(command.filled("stepscope diagnose {input} TRACE", inputs), word.WITH_TRACE, lang)
     world = max((a.world_size for a in analyses if a.world_size is not None), default=None)
     folder = command.filled(ALL_RANKS.command, inputs)
     is_missing = missing_ranks(analyses, inputs) > 0
@@ -128,8 +136,7 @@ def next_command(
         if any(remedy.verify is not None for remedy in first.remedies):
             return _recorded("stepscope diagnose NEW_TRACE", word.RECORD_AGAIN, lang)
         return f"stepscope explain {first.rule}"
-    # More steps would only show what comes at intervals: no answer to why every step is as it is.
-    wanted = next((u for u in open_ if catalog[u.rule].needs is not MANY_STEPS and u.command), None)
+    wanted = next((u for u in open_ if catalog[u.rule].needs not in BESIDE_TIME and u.command), None)
     if wanted is not None and wanted.command is not None:
         return _after(wanted.command, wanted.would_settle, lang)
     if is_missing:

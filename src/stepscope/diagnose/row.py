@@ -79,7 +79,8 @@ class Row:
 def judged_rows(analyses: Sequence[RankAnalysis], catalog: Catalog) -> list[Row]:
     """Every device of every rank, judged by every rule, in the order of the analyses."""
     return [
-        _judged(Observed(analysis, device), place, catalog) for analysis, device, place in _placed(analyses)
+        judged(Observed(analysis, device), place, list(catalog))
+        for analysis, device, place in _placed(analyses)
     ]
 
 
@@ -96,7 +97,8 @@ def _placed(
         begin += len(analysis.accounting)
 
 
-def _judged(observed: Observed, place: int | None, catalog: Catalog) -> Row:
+def judged(observed: Observed, place: int | None, catalog: Sequence[rules.Rule]) -> Row:
+    """One device judged by these rules."""
     known = facts(observed, dict.fromkeys(f for rule in catalog for f in rule.features()))
     outcomes = [judge(rule if has_device(observed) else rule.for_host(), known) for rule in catalog]
     return Row(

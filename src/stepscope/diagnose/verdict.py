@@ -26,9 +26,15 @@ def verdict(
     catalog: Catalog,
     lang: Lang,
     inputs: Sequence[report.Input],
+    memory: Sequence[report.Memory] = (),
 ) -> tuple[report.Verdict, Row | None]:
-    """The answer over all devices, and the row it speaks of; `told` in their final order."""
-    class_, text, row = _answer(health, rows, told, catalog, inputs)
+    """The answer over all devices, and the row it speaks of; `told` in their final order.
+
+    `memory` is of snapshots that are of none of the rows.
+    """
+    class_, text, row = (
+        _memory_alone(told) if memory and not rows else _answer(health, rows, told, catalog, inputs)
+    )
     label = word.VERDICT[class_]
     sentence = Text(en=f"{label.en}{text.en}.", zh=f"{label.zh}{text.zh}。")
     return report.Verdict(class_=class_, text=sentence.in_(lang), row=row.place if row else None), row
@@ -98,7 +104,7 @@ def _answer(
     least = min(seen or rows, key=lambda row: _share(row.account, "compute"))
     num_healthy = sum(each.rule.verdict == "healthy" for each in told)
     if seen and not withheld and not cut and num_healthy == len(seen):
-        return "healthy", _healthy(least.account, len(seen), inputs), least
+        return "healthy", _with_memory(_healthy(least.account, len(seen), inputs), told), least
     return "undecided", _nothing_found(least.observed, len(seen or rows), inputs), least
 
 
@@ -142,6 +148,30 @@ def _healthy(account: report.Accounting, num_rows: int, inputs: Sequence[report.
         "the kernels",
         zh=f"：设备计算时间{least_of[1]}{spent.zh}；没有值得消除的停顿，余下的空间在 kernel 本身",
     )
+
+
+def _worst_memory(told: Sequence[Told]) -> Told | None:
+    """The gravest finding that costs no time but is more than a note."""
+    grave = [each for each in told if each.finding.cost is None and each.finding.severity != "info"]
+    return max(grave, key=lambda each: each.finding.severity == "critical", default=None)
+
+
+def _with_memory(text: Text, told: Sequence[Told]) -> Text:
+    """The answer about time, and what else must not be overlooked."""
+    worst = _worst_memory(told)
+    if worst is None:
+        return text
+    title = worst.finding.title
+    return Text(en=f"{text.en}; but {word.lowered(title)}", zh=f"{text.zh}；但{title}")
+
+
+def _memory_alone(told: Sequence[Told]) -> tuple[report.VerdictClass, Text, Row | None]:
+    """The answer where only memory snapshots were given: of time nothing is known."""
+    text = Text(
+        en=": a memory snapshot holds no times of steps; for why they are slow, give a trace of the run too",
+        zh="：显存快照不含每步的时间；要知道步为何慢，请同时给出该运行的 trace",
+    )
+    return "undecided", _with_memory(text, told), None
 
 
 def _nothing_found(row: Observed, num_rows: int, inputs: Sequence[report.Input]) -> Text:

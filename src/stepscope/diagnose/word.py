@@ -26,6 +26,7 @@ ORIGIN: Mapping[report.Origin, Text] = {
     "host": Text(en="host counters", zh="主机计数器"),
     "job": Text(en="job data", zh="作业数据"),
     "log": Text(en="logs", zh="日志"),
+    "memory": Text(en="memory events", zh="显存记录"),
 }
 
 PART: Mapping[str, Text] = {
@@ -79,6 +80,9 @@ DEGRADED = Text(
 )
 
 WITH_STACKS = Text(en="recorded again with with_stack=True", zh="打开 with_stack=True 重新录制之后")
+
+
+WITH_TRACE = Text(en="TRACE: a trace of the same run", zh="TRACE：同一次运行的 trace")
 
 
 def after_recording(what: str, lang: Lang) -> str:

@@ -82,6 +82,8 @@ class RankAnalysis:
     operators: tuple[report.Operator, ...]
     kernels: tuple[report.Kernel, ...]
     collectives: tuple[report.Collective, ...]
+    memory: tuple[report.Memory, ...] = ()
+    """Every device's memory, the host's among them, by every recording of it."""
     accelerator: str = "cuda"
     """`cuda`, `hip`, `mtia`, … or `cpu` where no device work is expected."""
     operator_shapes: tuple[report.OperatorShape, ...] = ()

@@ -26,6 +26,7 @@ class Text:
 
 
 _RATES = ((1e12, "TB/s"), (1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"))
+_SIZES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 _UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
 
 
@@ -48,6 +49,16 @@ def _three_digits(value: float) -> str:
     return f"{value:.0f}"
 
 
+def size(num_bytes: int | float) -> str:
+    """Bytes as a person reads them, three digits, in powers of 1024 as PyTorch tells them: `1.50 GiB`."""
+    sign, much = ("-", -num_bytes) if num_bytes < 0 else ("", num_bytes)
+    for scale, unit in _SIZES:
+        # 1023.5 MiB and more would round to 1024 MiB.
+        if much >= (scale if scale == _SIZES[-1][0] else 0.9995 * scale):
+            return f"{sign}{_three_digits(much / scale)} {unit}"
+    return f"{sign}{much:.0f} B"
+
+
 def percent(share: float) -> str:
     """A share 0..1 as a percentage with one decimal: `33.1 %`; what would round to nothing is `< 0.1 %`."""
     if 0 < share < 0.0005:
@@ -61,9 +72,11 @@ def number(value: float, unit: str) -> str:
         return percent(value)
     if unit == "ns":
         return duration(value)
+    if unit == "B":
+        return size(value)
     if unit == "B/s":
         return next(
             (f"{_three_digits(value / scale)} {name}" for scale, name in _RATES if value >= scale),
             f"{value:.0f} B/s",
         )
-    return f"{value:,.4g} {unit}" if abs(value) < 10_000 else f"{value:,.0f} {unit}"
+    return (f"{value:,.4g} {unit}" if abs(value) < 10_000 else f"{value:,.0f} {unit}").rstrip()

@@ -154,3 +154,35 @@ KIND_OF_MEMORY = Capture(
     brief=Text(en="whether batches are pinned (batch.is_pinned())", zh="批次是否锁页（batch.is_pinned()）"),
     command="stepscope explain pageable-copies",
 )
+
+MEMORY = Capture(
+    text=Text(
+        en="Record both sides over at least 10 steps after a warm-up step with profile_memory=True, and "
+        "prof.step() once a step.",
+        zh="用 torch.profiler 同时记录 CPU 与设备，打开 profile_memory=True，预热一步后至少录 10 步，"
+        "每步调用一次 prof.step()。",
+    ),
+    brief=Text(
+        en="10 recorded steps with profile_memory=True",
+        zh="打开 profile_memory=True 录制 10 步",
+    ),
+    command="stepscope diagnose NEW_TRACE",
+)
+
+SNAPSHOT = Capture(
+    text=Text(
+        en="A memory snapshot of PyTorch with its history: torch.cuda.memory._record_memory_history() before "
+        'the run, torch.cuda.memory._dump_snapshot("snapshot.pickle") behind the failure.',
+        zh="带历史的 PyTorch 显存快照：运行前调用 torch.cuda.memory._record_memory_history()，失败后调用 "
+        'torch.cuda.memory._dump_snapshot("snapshot.pickle")。',
+    ),
+    brief=Text(
+        en="a memory snapshot with its history (torch.cuda.memory._dump_snapshot)",
+        zh="带历史的显存快照（torch.cuda.memory._dump_snapshot）",
+    ),
+    command="stepscope diagnose snapshot.pickle",
+)
+
+BESIDE_TIME = (MANY_STEPS, MEMORY, SNAPSHOT)
+"""Recordings that show what comes at intervals, or what fills memory: none of them answers why every step is
+as slow as it is, so none is the next thing to do."""

@@ -50,6 +50,8 @@ class Subject(Enum):
 
     RANK = "rank"
     DEVICE = "device"
+    MEMORY = "memory"
+    """The memory of a device: judged also where a snapshot is all that is known of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,6 +171,8 @@ class Rule:
     """What it looks like on a timeline."""
     explains: tuple[str, ...] = ()
     on_host: OnHost | None = None
+    severity: report.Severity | None = None
+    """What a finding is that costs no time; of one that does, its time decides."""
 
     def for_host(self) -> Rule:
         """The rule for a run without an accelerator; what only a device's telemetry tells is not asked."""

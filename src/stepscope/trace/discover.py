@@ -171,12 +171,9 @@ def rank_of(trace: Trace) -> tuple[int | None, int | None, str | None]:
         value = _count(mapping.get("rank"))
         if value is not None:
             found.append((source, value))
-    name = os.path.basename(trace.name.rpartition(MEMBER)[2])
-    for pattern in RANK_IN_NAME:
-        match = pattern.search(name)
-        if match:
-            found.append(("the file name", int(match[1])))
-            break
+    in_name = rank_in_name(trace.name)
+    if in_name is not None:
+        found.append(("the file name", in_name))
     world = stated.get("world_size", trace.metadata.get("world_size"))
     world_size = _count(world) or None
     if not found:
@@ -186,6 +183,13 @@ def rank_of(trace: Trace) -> tuple[int | None, int | None, str | None]:
     if world_size is not None and rank >= world_size:
         others.append(f"the world has {world_size} ranks")
     return rank, world_size, f"{source} says rank {rank}, {', '.join(others)}" if others else None
+
+
+def rank_in_name(name: str) -> int | None:
+    """The rank that a file's name (`rank7`, `worker7`, `_7.`) states, `None` where it states none."""
+    base = os.path.basename(name.rpartition(MEMBER)[2])
+    found = (pattern.search(base) for pattern in RANK_IN_NAME)
+    return next((int(match[1]) for match in found if match), None)
 
 
 def _count(value: Any) -> int | None:

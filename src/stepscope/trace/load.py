@@ -39,7 +39,7 @@ _MEMBER = re.compile(r',\s*("[A-Za-z_][A-Za-z0-9_ ]*"\s*:)')
 """Where the next member of damaged metadata may begin."""
 BOM = b"\xef\xbb\xbf"
 _GIVE = "give the trace that torch.profiler exported (*.json or *.json.gz)"
-_NO_SNAPSHOT = "a memory snapshot is not read here; give a trace (*.json or *.json.gz)"
+_NO_SNAPSHOT = "a memory snapshot is read only from a file of its own; give a trace (*.json or *.json.gz)"
 
 # First bytes of what people give instead, and what to do.
 _LOOKS_LIKE: tuple[tuple[bytes, str, str], ...] = (

@@ -13,6 +13,7 @@ from stepscope.diagnose.word import RANKS_ALONE
 from stepscope.model import report
 from stepscope.model.text import Lang
 from stepscope.views.chinese import in_chinese
+from stepscope.views.detail_snapshot import SNAPSHOT_ERROR, SNAPSHOT_MEND
 
 _DAMAGE: tuple[tuple[str, str], ...] = (
     (r"the (gzip|zstd) stream is damaged \((.*)\)", r"\1 流已损坏（\2）"),
@@ -227,6 +228,7 @@ WITHHELD: Mapping[str, str] = {
 # What an input's error says, and what would mend it: patterns over the English text.
 ERROR: tuple[tuple[str, str], ...] = (
     *_DAMAGE,
+    *SNAPSHOT_ERROR,
     (r"no such file", "文件不存在"),
     (r"no file matches", "没有匹配的文件"),
     (r"no permission to read it", "没有读取权限"),
@@ -291,7 +293,7 @@ MEND: tuple[tuple[str, str], ...] = (
     (r"record fewer steps, or split the file", "请少录几步，或拆分文件"),
     (r"was the job ended while it exported\? record again", "任务是否在导出时被终止？请重新录制"),
     (r"Nsight Systems exports are not read yet", "尚不支持 Nsight Systems 导出的文件"),
-    (r"a memory snapshot is not read here", "此处不读取显存快照"),
+    *SNAPSHOT_MEND,
     (
         r"was it downloaded through a login page\? give the trace itself",
         "下载时是否只得到了登录页？请给出 trace 本身",

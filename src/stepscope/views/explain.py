@@ -112,7 +112,9 @@ def facts(rule: Rule, lang: Lang) -> list[tuple[str, str]]:
         ("open", clauses(rule.question.settled_by, lang) if rule.question else ""),
         ("cost", rule.cost.name if rule.cost is not None else ""),
         ("also_shown", listed((feature.name for feature in rule.shows), lang)),
-        ("verdict", VERDICT[rule.verdict].in_(lang)),
+        # What costs no time is no answer to why a step is slow: it has a severity of its own.
+        ("verdict", "" if rule.severity else VERDICT[rule.verdict].in_(lang)),
+        ("severity", word(rule.severity, lang) if rule.severity else ""),
         ("layer", LAYER[rule.layer.value].in_(lang)),
         ("explains", listed(rule.explains, lang)),
         ("needs", rule.needs.text.in_(lang)),

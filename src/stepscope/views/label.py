@@ -117,6 +117,7 @@ WORD: Mapping[str, Text] = {
     "needs": Text(en="Least recording", zh="最少需要的录制"),
     "explains": Text(en="Explains", zh="可解释"),
     "verdict": Text(en="Verdict", zh="结论"),
+    "severity": Text(en="Severity, for it costs no time", zh="严重程度（不计时间代价）"),
     "layer": Text(en="Layer", zh="层"),
     "only_if": Text(en="only if", zh="仅当"),
     "clears": Text(en="worked when", zh="见效标志"),

@@ -18,6 +18,7 @@ from stepscope.views.label import (
     withheld_name,
     word,
 )
+from stepscope.views.memory import memory_head, memory_lines, memory_notes, shown_memory
 from stepscope.views.phrase import (
     compact,
     compact_head,
@@ -71,6 +72,7 @@ def render(report_: report.Report, lang: Lang = "en") -> str:
         lines += ["", *_card(card, report_, lang)]
     if report_.top_operators:
         lines += ["", *_operators(report_, lang)]
+    lines += _memory(report_, lang)
     if report_.undecided:
         lines += ["", f"### {word('undecided', lang)}", ""]
         lines += [f"- {line}" for line in undecided_lines(report_.undecided, lang, code, escaped)]
@@ -209,6 +211,17 @@ def _remedies(finding: report.Finding, lang: Lang) -> list[str]:
     for proof in dict.fromkeys(remedy.verify for remedy in finding.remedies if remedy.verify):
         lines += ["", f"{word('verify', lang)}{colon(lang)}{escaped(proof)}"]
     return lines
+
+
+def _memory(report_: report.Report, lang: Lang) -> list[str]:
+    rows, num_more = shown_memory(report_.memory)
+    lines = []
+    for row in rows:
+        # Names within are code already; what stands around them is ours and sizes.
+        lines += ["", f"### {escaped(memory_head(row, lang))}", ""]
+        lines += [f"- {line}" for line in memory_lines(row, lang, code)]
+        lines += [f"- {note}" for note in memory_notes(row, lang)]
+    return [*lines, *(["", f"+ {num_more} {word('more_rows', lang)}"] if num_more else [])]
 
 
 def _operators(report_: report.Report, lang: Lang) -> list[str]:

@@ -30,6 +30,7 @@ from stepscope.views.label import (
     withheld_name,
     word,
 )
+from stepscope.views.memory import memory_head, memory_lines, memory_notes, shown_memory
 from stepscope.views.page import Page
 from stepscope.views.phrase import (
     compact,
@@ -94,6 +95,7 @@ def render_report(report_: report.Report, console: Console, lang: Lang = "en") -
     for card in report_.cards:
         _card(page, report_, card)
     _operators(page, report_)
+    _memory(page, report_)
     _undecided(page, report_)
     if out := ruled_out(report_):
         page.gap()
@@ -283,6 +285,20 @@ def _remedies(page: Page, finding: report.Finding) -> None:
         # One proof for several changes is told once, below the last of them.
         if remedy.verify and all(remedy.verify != later.verify for later in finding.remedies[place + 1 :]):
             page.line(f"{word('verify', lang)}{colon(lang)}{remedy.verify}", "dim", indent=4)
+
+
+def _memory(page: Page, report_: report.Report) -> None:
+    lang = page.lang
+    rows, num_more = shown_memory(report_.memory)
+    for row in rows:
+        page.gap()
+        page.line(memory_head(row, lang), "bold")
+        for line in memory_lines(row, lang):
+            page.line(line, indent=2)
+        for note in memory_notes(row, lang):
+            page.line(note, "dim", indent=2)
+    if num_more:
+        page.line(f"+ {num_more} {word('more_rows', lang)}", "dim", indent=2)
 
 
 def _operators(page: Page, report_: report.Report) -> None:

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 # Leaves that we made ourselves, from fixed lists, and that programs compare byte by byte.
 _OURS = frozenset(
-    "schema sha256 id rule code feature layer severity confidence from_ op use scope status method "
+    "schema sha256 id rule code feature layer severity confidence from_ use scope status method "
     "persistence bound effect".split()
 )
 

@@ -61,6 +61,24 @@ from stepscope.model.report.finding import (
     Where,
 )
 from stepscope.model.report.health import Health, HealthIssue, Withheld
+from stepscope.model.report.memory import (
+    MEMORY_KINDS,
+    DriverCalls,
+    HeldMemory,
+    Memory,
+    MemoryBasis,
+    MemoryCategory,
+    MemoryGrowth,
+    MemoryKind,
+    MemoryPeak,
+    MemoryPoint,
+    MemoryReserve,
+    MemorySite,
+    MemorySource,
+    MemoryStep,
+    OomReason,
+    OutOfMemory,
+)
 from stepscope.model.report.signal import Event, SignalStep, SignalSummary
 from stepscope.model.report.source import Input, Tool, Verdict
 from stepscope.model.report.table import (
@@ -77,6 +95,7 @@ from stepscope.model.report.time import Clocks, RankClock, Representative, Step,
 __all__ = [
     "COMPUTE_KINDS",
     "IDLE_CAUSES",
+    "MEMORY_KINDS",
     "SCHEMA",
     "Accounting",
     "Bound",
@@ -89,6 +108,7 @@ __all__ = [
     "Confidence",
     "Cost",
     "Device",
+    "DriverCalls",
     "Effect",
     "Efficiency",
     "Event",
@@ -98,6 +118,7 @@ __all__ = [
     "Health",
     "HealthIssue",
     "HealthVerdict",
+    "HeldMemory",
     "HostShares",
     "Idle",
     "Input",
@@ -105,12 +126,25 @@ __all__ = [
     "Kernel",
     "LagStatus",
     "LayerName",
+    "Memory",
+    "MemoryBasis",
+    "MemoryCategory",
+    "MemoryGrowth",
+    "MemoryKind",
+    "MemoryPeak",
+    "MemoryPoint",
+    "MemoryReserve",
+    "MemorySite",
+    "MemorySource",
+    "MemoryStep",
     "Module",
     "Named",
+    "OomReason",
     "Op",
     "Operator",
     "OperatorShape",
     "Origin",
+    "OutOfMemory",
     "Patch",
     "PatchKind",
     "Persistence",
@@ -189,6 +223,8 @@ class Report(Part, frozen=True, kw_only=True):
     """Empty without telemetry."""
     events: tuple[Event, ...] = field(default_factory=written)
     """Empty without logs."""
+    memory: tuple[Memory, ...] = field(default_factory=written)
+    """For every (rank, device) and recording of its allocator a row; empty where none was recorded."""
     findings: tuple[Finding, ...] = field(default_factory=written)
     """Consequences after causes, then by cost."""
     cards: tuple[Card, ...] = field(default_factory=written)

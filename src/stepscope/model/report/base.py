@@ -26,7 +26,7 @@ EventKind = Literal["xid", "oom", "error", "checkpoint", "start", "exit", "captu
 Severity = Literal["info", "warning", "critical"]
 Confidence = Literal["low", "medium", "high"]
 LayerName = Literal["hardware", "framework", "model", "business", "scheduling", "host"]
-Origin = Literal["trace", "telemetry", "host", "job", "log"]
+Origin = Literal["trace", "telemetry", "host", "job", "log", "memory"]
 Op = Literal[">=", "<=", ">", "<"]
 PatchKind = Literal["env", "code", "config", "command"]
 

@@ -150,7 +150,7 @@ class Finding(Part, frozen=True, kw_only=True):
     """Which part of the system the cause lives in."""
     severity: Severity
     """By cost: under 5 % of the row `info`, under 20 % `warning`, from there `critical`; at most `warning`
-    where the cause is not known."""
+    where the cause is not known. Of what costs no time, its rule says it."""
     confidence: Confidence
     """`high` where two independent layers agree, `low` where the data are degraded."""
     title: str

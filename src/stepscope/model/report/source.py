@@ -34,7 +34,7 @@ class Input(Part, frozen=True, kw_only=True):
     """One thing that was given to us, and whether it could be used."""
 
     kind: InputKind
-    """What it is; so far only traces are read."""
+    """What it is; so far traces and memory snapshots are read."""
     name: str
     """The path as it was given or found, without identities."""
     format: str | None = None
@@ -44,11 +44,12 @@ class Input(Part, frozen=True, kw_only=True):
     sha256: str | None = None
     """Digest of the file as it lies on disk; absent where it could not be read to its end."""
     rank: int | None = None
-    """The rank that the trace names; absent where it names none or holds several processes."""
+    """The rank that the trace, or a snapshot's name, states; absent where it states none or holds several
+    processes."""
     world_size: int | None = None
     """How many ranks the job has; absent where the trace does not say."""
     events: int | None = None
-    """How many events were kept."""
+    """How many events were kept; of a snapshot, blocks and entries of its history."""
     start_ns: int | None = None
     """Wall time of the first start; absent where the trace is not anchored in wall time."""
     end_ns: int | None = None

@@ -1,0 +1,4 @@
+"""What fills a device's memory: from a trace's allocator events, and from a snapshot of the allocator.
+
+Definitions and formulas are in docs/reference/memory.md.
+"""

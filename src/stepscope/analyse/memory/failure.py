@@ -1,0 +1,196 @@
+"""Requests for memory that failed, and what lay free at that moment.
+
+A snapshot shows the present. What lay free when a request failed is reckoned back from it along the history:
+what was allocated since is taken away, what was freed since is put back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from stepscope.analyse.memory.frame import MOST_FRAMES, site
+from stepscope.model import report
+from stepscope.model.snapshot import Action, Snapshot, State
+from stepscope.model.trace import ABSENT_I64
+
+MOST_FAILURES = 20
+"""Failed requests that a report tells of, the latest ones."""
+GRAIN = 512
+"""Blocks are multiples of this."""
+
+
+@dataclass
+class Reserve:
+    """What the allocator holds at one moment: ranges of memory, and the blocks in use within them."""
+
+    ranges: dict[int, int] = field(default_factory=dict)
+    """Start -> end of what the driver gave; ranges that touch stay apart, no block spans them."""
+    used: dict[int, int] = field(default_factory=dict)
+    """Start -> end of a block in use."""
+    growing: set[int] = field(default_factory=set)
+    """Starts of ranges of expandable segments: those that touch are one."""
+
+    def take(self, start: int, end: int) -> None:
+        """Take a range away; what lies around it stays."""
+        for low, high in [(s, e) for s, e in self.ranges.items() if s < end and e > start]:
+            del self.ranges[low]
+            is_growing = low in self.growing
+            self.growing.discard(low)
+            for left, right in ((low, min(high, start)), (max(low, end), high)):
+                if left < right:
+                    self.ranges[left] = right
+                    if is_growing:
+                        self.growing.add(left)
+
+    def give(self, start: int, end: int, *, is_growing: bool) -> None:
+        """Put a range back; one of an expandable segment joins those of its kind that it touches."""
+        if is_growing:
+            for low in [s for s in self.growing if self.ranges[s] == start or s == end]:
+                start, end = min(start, low), max(end, self.ranges.pop(low))
+                self.growing.discard(low)
+            self.growing.add(start)
+        self.ranges[start] = end
+
+    def pieces(self) -> list[int]:
+        """Sizes of the free pieces, each within one range."""
+        found: list[int] = []
+        used = sorted(self.used.items())
+        place = 0
+        for low, high in sorted(self.ranges.items()):
+            at = low
+            while place < len(used) and used[place][0] < high:
+                start, end = used[place]
+                place += 1
+                if start > at:
+                    found.append(start - at)
+                at = max(at, end)
+            if at < high:
+                found.append(high - at)
+        return found
+
+
+def reserve_of(snapshot: Snapshot, device: int) -> Reserve:
+    """What a device's allocator holds when the snapshot is taken."""
+    segments, blocks = snapshot.segments, snapshot.blocks
+    made = Reserve()
+    own = segments.device == device
+    for start, size, grows in zip(
+        segments.address[own].tolist(),
+        segments.bytes[own].tolist(),
+        segments.is_expandable[own].tolist(),
+        strict=True,
+    ):
+        made.ranges[start] = start + size
+        if grows:
+            made.growing.add(start)
+    held = own[blocks.segment] & (blocks.state != State.FREE) if len(blocks.segment) else np.zeros(0, bool)
+    made.used = {
+        start: start + size
+        for start, size in zip(blocks.address[held].tolist(), blocks.bytes[held].tolist(), strict=True)
+    }
+    return made
+
+
+def failures(snapshot: Snapshot, device: int) -> tuple[report.OutOfMemory, ...]:
+    """The failed requests of a device, latest first, at most `MOST_FAILURES`."""
+    history = snapshot.history
+    own = np.flatnonzero(history.device == device)
+    failed = own[history.action[own] == Action.OOM][-MOST_FAILURES:]
+    if not len(failed):
+        return ()
+    state, is_estimate = reserve_of(snapshot, device), False
+    found: list[report.OutOfMemory] = []
+    later = own[own >= failed[0]][::-1]
+    for row in later.tolist():
+        action, start, size = int(history.action[row]), int(history.address[row]), int(history.bytes[row])
+        if action == Action.OOM:
+            found.append(_failure(snapshot, row, state, is_estimate))
+            continue
+        is_estimate = True
+        _undo(state, action, start, size)
+    return tuple(found)
+
+
+def _undo(state: Reserve, action: int, start: int, size: int) -> None:
+    """Turn one entry of the history back."""
+    end = start + size
+    if action == Action.ALLOC:
+        state.used.pop(start, None)
+    elif action == Action.FREE:
+        state.used[start] = start + -(-size // GRAIN) * GRAIN
+    elif action in (Action.SEGMENT_ALLOC, Action.SEGMENT_MAP):
+        state.take(start, end)
+    elif action in (Action.SEGMENT_FREE, Action.SEGMENT_UNMAP):
+        state.give(start, end, is_growing=action == Action.SEGMENT_UNMAP)
+
+
+def _failure(snapshot: Snapshot, row: int, state: Reserve, is_estimate: bool) -> report.OutOfMemory:
+    history = snapshot.history
+    requested = int(history.bytes[row])
+    free = int(history.device_free_bytes[row])
+    at = int(history.ts_ns[row])
+    stack = snapshot.stacks[history.stack[row]] if history.stack[row] >= 0 else ()
+    pieces = state.pieces()
+    reserved, unallocated = sum(end - start for start, end in state.ranges.items()), sum(pieces)
+    known_free = None if free == ABSENT_I64 else free
+    return report.OutOfMemory(
+        requested_bytes=requested,
+        reason=reason(requested, unallocated, known_free),
+        at_ns=None if at == ABSENT_I64 else at,
+        device_free_bytes=known_free,
+        reserved_bytes=reserved,
+        allocated_bytes=reserved - unallocated,
+        unallocated_bytes=unallocated,
+        num_free_blocks=len(pieces),
+        largest_free_bytes=max(pieces, default=0),
+        is_estimate=is_estimate,
+        name=site(stack) if stack else None,
+        stack=stack[:MOST_FRAMES],
+    )
+
+
+def reason(requested: int, unallocated: int, device_free: int | None) -> report.OomReason:
+    """Why a request failed: what the driver had is looked at first, then what the allocator held unused.
+
+    The allocator gives whole unused segments back before it gives up: what is left unallocated lies in
+    segments that something else of is in use, or in other pools.
+    """
+    if device_free is not None and device_free >= driver_bytes(requested):
+        return "outside"
+    if unallocated + (device_free or 0) >= requested:
+        return "fragmented"
+    return "unknown" if device_free is None else "too_big"
+
+
+DRIVER_SIZES: tuple[tuple[int, int], ...] = ((1 << 20, 2 << 20), (10 << 20, 20 << 20))
+"""Up to 1 MiB a segment of 2 MiB is asked for, below 10 MiB one of 20 MiB."""
+DRIVER_GRAIN = 2 << 20
+
+
+def driver_bytes(requested: int) -> int:
+    """What the allocator asks of the driver for a request: small ones share a segment, large ones are rounded
+    up to 2 MiB (PyTorch's allocator, as its notes on CUDA describe it)."""
+    small, large = DRIVER_SIZES
+    if requested <= small[0]:
+        return small[1]
+    if requested < large[0]:
+        return large[1]
+    return -(-requested // DRIVER_GRAIN) * DRIVER_GRAIN
+
+
+def retries(actions: Iterable[int]) -> tuple[int, int, int]:
+    """Allocations and frees of segments, and how often a free was followed by an allocation."""
+    num = [0, 0, 0]
+    was_free = False
+    for action in actions:
+        if action in (Action.SEGMENT_ALLOC, Action.SEGMENT_MAP):
+            num[0] += 1
+            num[2] += was_free
+            was_free = False
+        elif action in (Action.SEGMENT_FREE, Action.SEGMENT_UNMAP):
+            num[1] += 1
+            was_free = True
+    return num[0], num[1], num[2]

@@ -1,0 +1,1 @@
+"""Records to rows of the model: one file a source."""

@@ -1,0 +1,1 @@
+"""Bytes to records: what a format says, nothing of what it means."""

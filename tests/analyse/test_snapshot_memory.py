@@ -1,0 +1,255 @@
+"""Memory of a snapshot: what is held, by whom, its history, and why requests failed."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stepscope.analyse.memory.failure import Reserve, driver_bytes, reason, retries
+from stepscope.analyse.memory.frame import NOBODY, site
+from stepscope.analyse.memory.of_snapshot import memory_of_snapshot
+from stepscope.model import report
+from stepscope.model.snapshot import Action
+from stepscope.sources.catalog.torch_snapshot import parse
+from tests.sources.allocator import BEGIN_US, KB, MB, TRAIN, Allocator
+
+
+def memory_of(plain: dict[str, Any]) -> report.Memory:
+    (row,) = memory_of_snapshot(parse(pickle.dumps(plain), "s.pickle"), place=0)
+    return row
+
+
+EVAL = (("/home/ada/job/eval.py", 7, "score"), ("/home/ada/job/eval.py", 70, "main"))
+
+
+def pinned() -> Allocator:
+    """Of 40 MB every other megabyte is in use: 20 MB lie free, in pieces of one."""
+    a = Allocator(41 * MB)
+    blocks = [a.alloc(MB, TRAIN if i % 4 else EVAL) for i in range(40)]
+    for address in blocks[1::2]:
+        assert address is not None
+        a.free(address)
+    return a
+
+
+def test_what_is_held_is_summed_from_the_blocks() -> None:
+    row = memory_of(pinned().snapshot())
+    assert row.held == report.HeldMemory(
+        reserved_bytes=40 * MB,
+        allocated_bytes=20 * MB,
+        requested_bytes=20 * MB,
+        pending_bytes=0,
+        free_bytes=20 * MB,
+        largest_free_bytes=MB,
+        free_in_pieces_share=0.95,
+        inactive_split_bytes=20 * MB,
+        num_segments=20,
+        num_blocks=40,
+        num_free_blocks=20,
+        expandable_segments=False,
+    )
+    assert (row.source, row.unverified, row.input, row.device.index) == ("snapshot", True, 0, 0)
+
+
+def test_only_segments_in_use_pin_their_free_bytes() -> None:
+    a = Allocator(41 * MB)
+    kept, gone = a.alloc(MB), a.alloc(6 * MB)
+    assert kept is not None
+    assert gone is not None
+    a.free(gone)
+    held = memory_of(a.snapshot()).held
+    assert held is not None
+    assert (held.free_bytes, held.inactive_split_bytes, held.num_segments) == (7 * MB, MB, 2)
+
+
+def test_the_stacks_that_hold_the_most_come_first() -> None:
+    row = memory_of(pinned().snapshot())
+    assert [(each.name, each.bytes // MB, each.count, each.share) for each in row.sites] == [
+        ("/home/ada/job/eval.py:7 score", 10, 10, 0.5),
+        ("/home/ada/job/train.py:42 forward", 10, 10, 0.5),
+    ]
+    assert row.sites[1].stack[0] == "at::native::empty_cuda(c10::ArrayRef<long>)"
+
+
+def test_a_request_that_pieces_cannot_serve_is_called_fragmented() -> None:
+    a = pinned()
+    assert a.alloc(4 * MB) is None
+    (failed,) = memory_of(a.snapshot()).out_of_memory
+    assert failed == report.OutOfMemory(
+        requested_bytes=4 * MB,
+        reason="fragmented",
+        at_ns=(BEGIN_US + len(a.history) - 1) * 1000,
+        device_free_bytes=MB,
+        reserved_bytes=40 * MB,
+        allocated_bytes=20 * MB,
+        unallocated_bytes=20 * MB,
+        num_free_blocks=20,
+        largest_free_bytes=MB,
+        is_estimate=False,
+        name="/home/ada/job/train.py:42 forward",
+        stack=tuple(f"{f}:{n} {name}" if f != "??" else name for f, n, name in TRAIN),
+    )
+
+
+def test_what_was_freed_since_is_reckoned_back() -> None:
+    """The exception unwinds and frees all of it before the snapshot is taken."""
+    a = pinned()
+    a.alloc(4 * MB)
+    for blocks in list(a.segments.values()):
+        for block in list(blocks):
+            if block["state"] != "inactive":
+                a.free(block["address"])
+    a.empty_cache()
+    assert a.reserved == 0
+    (failed,) = memory_of(a.snapshot()).out_of_memory
+    assert failed.is_estimate
+    assert (failed.reason, failed.reserved_bytes, failed.num_free_blocks) == ("fragmented", 40 * MB, 20)
+
+
+def test_a_request_larger_than_all_that_is_free_is_too_big() -> None:
+    a = Allocator(10 * MB)
+    a.alloc(7 * MB)
+    assert a.alloc(5 * MB) is None
+    (failed,) = memory_of(a.snapshot()).out_of_memory
+    assert (failed.reason, failed.unallocated_bytes, failed.device_free_bytes) == ("too_big", MB, 2 * MB)
+
+
+@pytest.mark.parametrize(
+    ("requested", "unallocated", "free", "why"),
+    [
+        # A public case: 960 MiB asked, 15.5 GiB free, 76 MiB reserved and unallocated.
+        (960 * MB, 76 * MB, 15892 * MB, "outside"),
+        (960 * MB, 76 * MB, 500 * MB, "too_big"),
+        (960 * MB, 5000 * MB, 500 * MB, "fragmented"),
+        # Together with what the driver has it would be enough.
+        (960 * MB, 500 * MB, 500 * MB, "fragmented"),
+        # 4 MiB are asked of the driver as 20.
+        (4 * MB, MB, 10 * MB, "fragmented"),
+        (4 * MB, MB, 20 * MB, "outside"),
+        (960 * MB, 76 * MB, None, "unknown"),
+        (960 * MB, 2000 * MB, None, "fragmented"),
+    ],
+)
+def test_why_a_request_failed(requested: int, unallocated: int, free: int | None, why: str) -> None:
+    assert reason(requested, unallocated, free) == why
+
+
+def test_the_driver_is_asked_for_whole_segments() -> None:
+    asked = [1, MB, MB + 1, 10 * MB - 1, 10 * MB, 11 * MB]
+    assert [driver_bytes(each) // MB for each in asked] == [2, 2, 20, 20, 10, 12]
+
+
+def test_frees_of_segments_before_an_allocation_are_retries() -> None:
+    a, f = Action.SEGMENT_ALLOC, Action.SEGMENT_FREE
+    assert retries([a, a, Action.ALLOC, f, f, Action.FREE, a, f, a, f]) == (4, 4, 2)
+
+
+def test_a_history_that_does_not_fit_what_is_held_gives_no_timeline() -> None:
+    plain = pinned().snapshot()
+    plain["segments"] = plain["segments"][:1]
+    row = memory_of(plain)
+    assert (row.timeline, row.peak) == ((), None)
+    assert row.held is not None
+
+
+def test_a_snapshot_without_history_knows_no_failures_and_no_retries() -> None:
+    row = memory_of(pinned().snapshot() | {"device_traces": []})
+    assert (row.driver, row.timeline, row.out_of_memory, row.num_events) == (None, (), (), 0)
+
+
+def test_each_device_has_its_row() -> None:
+    first, second = pinned().snapshot(), Allocator(9 * MB, device=1)
+    second.alloc(3 * MB)
+    other = second.snapshot()
+    both = first | {
+        "segments": first["segments"] + other["segments"],
+        "device_traces": [first["device_traces"][0], other["device_traces"][1]],
+    }
+    rows = memory_of_snapshot(parse(pickle.dumps(both), "s.pickle"))
+    assert [(r.device.index, r.held.reserved_bytes // MB) for r in rows if r.held] == [(0, 40), (1, 4)]
+
+
+@pytest.mark.parametrize(
+    ("said", "grows"), [(True, True), ("True", True), ("False", False), (0, False), (None, None)]
+)
+def test_whether_segments_grow_is_read_from_the_settings(said: Any, grows: bool | None) -> None:
+    plain = pinned().snapshot()
+    plain["allocator_settings"] = {} if said is None else {"expandable_segments": said}
+    row = memory_of(plain)
+    assert row.held is not None
+    assert row.held.expandable_segments is grows
+
+
+def test_ranges_of_growing_segments_join_and_are_cut() -> None:
+    state = Reserve(ranges={100: 200, 300: 400}, growing={100, 300})
+    state.give(200, 300, is_growing=True)
+    assert (state.ranges, state.growing) == ({100: 400}, {100})
+    state.take(150, 250)
+    assert (state.ranges, state.growing) == ({100: 150, 250: 400}, {100, 250})
+    # What the driver gave in pieces stays in pieces.
+    state.give(150, 200, is_growing=False)
+    assert state.ranges == {100: 150, 250: 400, 150: 200}
+
+
+@pytest.mark.parametrize(
+    ("stack", "named"),
+    [
+        (
+            ("at::empty", "/opt/lib/python3.10/site-packages/torch/_tensor.py:5 new", "/w/a.py:3 f"),
+            "/w/a.py:3 f",
+        ),
+        (("/w/pytorch/aten/src/Empty.cpp:30 empty", "/w/a.py:3 f"), "/w/a.py:3 f"),
+        (("/x/site-packages/torch/a.py:1 f", "/x/site-packages/hf/b.py:2 g"), "/x/site-packages/hf/b.py:2 g"),
+        (("at::empty", "/x/site-packages/torch/a.py:1 f"), "/x/site-packages/torch/a.py:1 f"),
+        (("at::empty", "at::full"), "at::empty"),
+        (("<string>:1 <module>", "/tmp/ipykernel_7/9.py:4 <module>"), "/tmp/ipykernel_7/9.py:4 <module>"),
+        ((), NOBODY),
+    ],
+)
+def test_a_stack_is_named_after_the_users_own_code(stack: tuple[str, ...], named: str) -> None:
+    assert site(stack) == named
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 9 * MB)), max_size=60))
+def test_the_past_is_reckoned_back_exactly(todo: list[tuple[int, int]]) -> None:
+    """Whatever happens: levels behind every entry, and what lay free at every failure, are those of the
+    allocator at that moment."""
+    a = Allocator(16 * MB)
+    alive: list[int] = []
+    for what, size in todo:
+        if what == 0 and alive:
+            a.free(alive.pop(size % len(alive)))
+        elif what == 1:
+            a.empty_cache()
+        else:
+            address = a.alloc(size)
+            alive += [] if address is None else [address]
+    if not a.history:
+        return
+    row = memory_of(a.snapshot())
+    told = [(each.reserved_bytes, each.allocated_bytes) for each in row.out_of_memory]
+    failed = a.failed[::-1][:20]
+    assert told == [(reserved, used) for reserved, used, _ in failed]
+    assert [e.num_free_blocks for e in row.out_of_memory] == [len(pieces) for _, _, pieces in failed]
+    assert [e.largest_free_bytes for e in row.out_of_memory] == [max(p, default=0) for _, _, p in failed]
+    if row.timeline:
+        assert [(p.allocated_bytes, p.reserved_bytes) for p in row.timeline] == a.levels[: len(row.timeline)]
+        assert row.peak is not None
+        assert row.peak.allocated_bytes == max(used for used, _ in a.levels)
+
+
+def test_sizes_that_are_no_multiple_are_rounded_as_blocks_are() -> None:
+    a = Allocator(16 * MB)
+    first = a.alloc(700)
+    a.alloc(3 * KB + 1)
+    assert first is not None
+    a.free(first)
+    row = memory_of(a.snapshot())
+    assert [point.allocated_bytes for point in row.timeline] == [0, 1024, 1024 + 3584, 3584]
+    assert row.held is not None
+    assert (row.held.allocated_bytes, row.held.requested_bytes) == (3584, 3 * KB + 1)
