@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.analyse.group import groups
+from stepscope.analyse.group import groups, percentile_99
 from stepscope.model import report
 from stepscope.model.trace import I32, I64, Trace
 from stepscope.trace.kernel_class import CLASSES
@@ -42,7 +42,7 @@ def kernel_table(
                 device_ns=int(duration[members].sum()),
                 share=float(duration[members].sum() / total) if total else None,
                 mean_ns=int(duration[members].mean()),
-                p99_ns=int(np.percentile(duration[members], 99, method="higher")),
+                p99_ns=percentile_99(duration[members]),
                 launch_latency_ns=median_known(latency[members]),
                 after_idle_count=len(late) if is_told else None,
                 after_idle_ratio=float(np.median(late)) if is_told else None,

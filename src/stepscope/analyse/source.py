@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from stepscope.analyse.group import groups
-from stepscope.analyse.launched import Launched, innermost
+from stepscope.analyse.launched import Launched
+from stepscope.analyse.nest import innermost
 from stepscope.model.trace import Trace
 from stepscope.trace.category import Kind
 from stepscope.trace.link import Activities
@@ -35,28 +36,29 @@ def called_from(
     rows: Mapping[int, HostRows],
     who: Launched,
     activities: Activities,
-    which: npt.NDArray[np.intp],
-) -> str | None:
-    """The line that most device time of these activities was launched from, `None` where no stack tells.
+    groups_of: Sequence[npt.NDArray[np.intp]],
+) -> list[str | None]:
+    """For each group of activities the line that most device time was launched from, `None` where no stack
+    tells.
 
     Python rows of the launching thread tell, else the stacks written beside the ops.
     """
     duration = activities.end_ns - activities.start_ns
-    spent: dict[str, int] = {}
-    for track, members in groups(who.thread[which]):
-        mine = which[members]
-        if track in rows:
-            own = _own_rows(trace, rows[track])
-            row = innermost(rows[track], own, activities.launch_ns[mine]) if own.any() else None
-            if row is not None:
-                for name, at in groups(np.where(row >= 0, trace.spans.name_id[np.maximum(row, 0)], -1)):
-                    if name >= 0:
-                        spent[trace.names[name]] = spent.get(trace.names[name], 0) + int(
-                            duration[mine[at]].sum()
-                        )
-    if not spent:
-        spent = _from_stacks(trace, who, which, duration)
-    return max(sorted(spent), key=lambda name: spent[name]) if spent else None
+    asked = np.concatenate([np.empty(0, dtype=np.intp), *groups_of])
+    line = np.full(len(duration), -1, dtype=np.int64)
+    for track, members in groups(who.thread[asked]):
+        mine = asked[members]
+        own = _own_rows(trace, rows[track]) if track in rows else np.empty(0, dtype=bool)
+        if own.any():
+            row = innermost(rows[track], own, activities.launch_ns[mine])
+            line[mine] = np.where(row >= 0, trace.spans.name_id[np.maximum(row, 0)], -1)
+    result = []
+    for which in groups_of:
+        spent = {
+            trace.names[name]: int(duration[which[at]].sum()) for name, at in groups(line[which]) if name >= 0
+        } or _from_stacks(trace, who, which, duration)
+        result.append(max(sorted(spent), key=lambda name: spent[name]) if spent else None)
+    return result
 
 
 def _own_rows(trace: Trace, rows: HostRows) -> npt.NDArray[np.bool_]:
