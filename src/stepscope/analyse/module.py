@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 
 import numpy as np
@@ -106,33 +107,32 @@ def _from_root(module: I32, path_of: dict[int, tuple[str, ...]], is_within: npt.
 def _rows(
     calls: Calls, module: I32, path_of: Mapping[int, tuple[str, ...]], rank: int | None
 ) -> tuple[report.Module, ...]:
-    own: dict[tuple[str, ...], int] = {}
-    whole: dict[tuple[str, ...], int] = {}
-    by_phase: dict[tuple[tuple[str, ...], int], int] = {}
     phase = calls.who.phase
     place = phase if phase is not None else np.zeros(len(module), dtype=np.int8)
     first, kind_of = alike(module, place)
     sums = np.zeros(len(first), dtype=np.int64)
     np.add.at(sums, kind_of, calls.duration_ns)
+    spent = Counter[tuple[tuple[str, ...], int]]()  # a module is called many times
     for row, which, ns in zip(module[first].tolist(), place[first].tolist(), sums.tolist(), strict=True):
-        path = path_of.get(row)
-        if path is None:
-            continue
-        own[path] = own.get(path, 0) + ns
+        if row in path_of:
+            spent[path_of[row], which] += ns
+    own, whole = Counter[tuple[str, ...]](), Counter[tuple[str, ...]]()
+    by_phase = Counter[tuple[tuple[str, ...], int]]()
+    for (path, which), ns in spent.items():
+        own[path] += ns
         for depth in range(1, len(path) + 1):
-            outer = path[:depth]
-            whole[outer] = whole.get(outer, 0) + ns
-            by_phase[outer, which] = by_phase.get((outer, which), 0) + ns
+            whole[path[:depth]] += ns
+            by_phase[path[:depth], which] += ns
 
     def part(path: tuple[str, ...], *wanted: Phase) -> int | None:
-        return None if phase is None else sum(by_phase.get((path, int(each)), 0) for each in wanted)
+        return None if phase is None else sum(by_phase[path, int(each)] for each in wanted)
 
     hottest = sorted(whole, key=lambda path: (-whole[path], path))[:MAX_MODULES]
     return tuple(
         report.Module(
             rank=rank,
             path="/".join(path),
-            device_ns=own.get(path, 0),
+            device_ns=own[path],
             total_ns=whole[path],
             share=whole[path] / calls.total_ns if calls.total_ns else None,
             forward_ns=part(path, Phase.FORWARD),

@@ -112,17 +112,20 @@ class Calls:
         kinds = np.array([work is not None and work.is_matrix for work, _ in self._kinds], dtype=bool)
         return kinds[self.call_kind]
 
-    def place(self, which: npt.NDArray[np.intp]) -> tuple[Roofline, Hardware | None]:
-        """Where the ops of these activities stand under their device's limits; the device."""
+    def place(self, which: npt.NDArray[np.intp]) -> tuple[Roofline, Hardware | None, I64]:
+        """Where the ops of these activities stand under their device's limits; the device; the device time of
+        each call."""
+        its_calls = self.calls(which)
+        per_call_ns = self._call_ns[its_calls]
         model = _one([self.hardware.get(d) for d in np.unique(self.activities.device[which]).tolist()])
         # A copy between host and device waits for the bus between them, not for the device's memory.
         if self._is_host_copy[which].any():
-            return NOT_KNOWN, model
-        works = [(work, cores, times) for work, cores, times in self.works(self.calls(which)) if work]
-        is_known = sum(times for _, _, times in works) == len(self.calls(which))
-        device_ns = int(self.duration_ns[which].sum())
+            return NOT_KNOWN, model, per_call_ns
+        works = [(work, cores, times) for work, cores, times in self.works(its_calls) if work]
+        is_known = sum(times for _, _, times in works) == len(its_calls)
         is_direct = not self.is_transform[which].any()
-        return roofline(works if is_known else None, device_ns, model, is_direct=is_direct), model
+        place = roofline(works if is_known else None, int(per_call_ns.sum()), model, is_direct=is_direct)
+        return place, model, per_call_ns
 
     def class_of(self, name: str, which: npt.NDArray[np.intp]) -> str:
         """What the op computes: by its name, else the class of most of its device time."""
@@ -134,10 +137,6 @@ class Calls:
         """Whether a kernel ran on tensor cores; `None` where their names do not tell."""
         cores = self.activities.tensor_core[which]
         return True if (cores == 1).any() else False if (cores == 0).all() else None
-
-    def per_call_ns(self, which: npt.NDArray[np.intp]) -> I64:
-        """Device time of each call of these activities."""
-        return self._call_ns[self.calls(which)]
 
 
 def operator_table(
@@ -162,8 +161,7 @@ def operator_table(
     result = []
     for rank_of_op, (name_id, which, device_ns) in enumerate(found):
         name = trace.names[name_id]
-        place, model = calls.place(which)
-        per_call = calls.per_call_ns(which)
+        place, model, per_call = calls.place(which)
         if place.excess is not None and model is not None:
             issues.append(impossible_rate(name, place.excess, model.key, len(per_call)))
         if rank_of_op >= MAX_OPERATORS:

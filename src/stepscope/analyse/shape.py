@@ -35,8 +35,7 @@ def shape_table(calls: Calls, rank: int | None) -> tuple[report.OperatorShape, .
         which = mine[members]
         dims, types = (int(ids[at[first[kind]]]) for ids in (ops.dims_id, ops.types_id))
         name = trace.names[calls.name_id[which[0]]]
-        place, _ = calls.place(which)
-        per_call = calls.per_call_ns(which)
+        place, _, per_call = calls.place(which)
         shapes, kinds = trace.texts[dims], trace.texts[types] if types >= 0 else None
         result.append(
             report.OperatorShape(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,7 @@ from stepscope.trace.category import Kind
 from stepscope.trace.link import Activities
 from stepscope.trace.nesting import HostRows
 
-_FRAME = re.compile(r"[^\s]+\.py\(\d+\): .+")
+_FRAME = re.compile(r".+\.py\(\d+\): .+")
 """A frame as the profiler writes it: file(line): function."""
 _FRAMEWORK = re.compile(
     r"(^|/)(torch|torchvision|lightning|pytorch_lightning|accelerate|deepspeed|apex|functorch|runpy|threading|"
@@ -26,6 +27,7 @@ _FRAMEWORK = re.compile(
 _SPLIT = re.compile(r";|\\n|\n|\r")
 
 
+@lru_cache(maxsize=4096)
 def is_own_frame(name: str) -> bool:
     """Whether a frame's name is a line of Python outside the frameworks."""
     return _FRAME.fullmatch(name) is not None and _FRAMEWORK.search(name) is None
@@ -65,8 +67,11 @@ def _own_rows(trace: Trace, rows: HostRows) -> npt.NDArray[np.bool_]:
     is_python: npt.NDArray[np.bool_] = rows.kind == Kind.PYTHON
     if not is_python.any():
         return is_python
-    ids = [n for n in np.unique(rows.name_id[is_python]).tolist() if is_own_frame(trace.names[n])]
-    is_own: npt.NDArray[np.bool_] = is_python & np.isin(rows.name_id, ids)
+    present = np.zeros(len(trace.names), dtype=bool)
+    present[rows.name_id[is_python]] = True
+    ids = np.flatnonzero(present)
+    present[ids] = [is_own_frame(trace.names[name]) for name in ids.tolist()]
+    is_own: npt.NDArray[np.bool_] = is_python & present[rows.name_id]
     return is_own
 
 
