@@ -17,7 +17,7 @@ from stepscope.analyse.phase import I8, Phase
 from stepscope.model.interval import Intervals, overlap_ns
 from stepscope.model.report import COMPUTE_KINDS, Compute
 from stepscope.model.trace import I32, I64, Trace
-from stepscope.trace.kernel_class import CLASSES
+from stepscope.trace.kernel_class import CLASSES, classify
 from stepscope.trace.link import COMPUTE, Activities
 
 OF_CLASS = {cls: cls for cls in COMPUTE_KINDS if cls in CLASSES}
@@ -28,17 +28,22 @@ LAYOUT = COMPUTE_KINDS.index("layout")
 _OF_PHASE = {Phase.RECOMPUTE: "recompute", Phase.OPTIMIZER: "optimizer"}
 
 _LAYOUT = re.compile(
-    r"nchwTo|nhwcTo|NCHWTo|NHWCTo|nchw_?to_?nhwc|nhwc_?to_?nchw|batched_transpose|transpose_?(read|write|kernel|"
-    r"smem|c|nn|inner)|convertTensor|SubTensorOpWithTransform|tensorTransform|permute_?kernel|im2col|col2im",
+    r"nchwTo|nhwcTo|nchw_to_?nhwc|nhwc_to_?nchw|batched_transpose|transpose_?(read|write|kernel|smem|NCHW|CNHW)|"
+    r"convertTensor|SubTensorOpWithTransform|tensorTransform|permute_?kernel|im2col",
     re.IGNORECASE,
 )
-"""Kernels that only lay data out anew: of cuDNN, MIOpen and ATen."""
+"""Kernels that only lay data out anew: of cuDNN, MIOpen and ATen. (`col2im` adds up.)"""
+_MORE = frozenset({"gemm", "attention", "normalization", "softmax", "triton", "embedding", "optimizer"})
+"""Classes whose kernels do more, whatever else their name tells: a product of transposed operands."""
+_UNFOLDS = re.compile(r"im2col", re.IGNORECASE)
 
 
 @lru_cache(maxsize=4096)
 def is_layout_kernel(name: str) -> bool:
     """Whether a kernel of this name moves elements to another layout and does nothing else."""
-    return _LAYOUT.search(name) is not None
+    cls, _ = classify(name)
+    pattern = _UNFOLDS if cls == "convolution" else _LAYOUT
+    return cls not in _MORE and pattern.search(name) is not None
 
 
 def kinds_of(trace: Trace, activities: Activities, phase: I8 | None, transposes: npt.NDArray[np.bool_]) -> I8:

@@ -7,7 +7,10 @@ other units and is a small part.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +18,7 @@ import numpy.typing as npt
 from stepscope.analyse.group import groups
 from stepscope.analyse.operator import Calls
 from stepscope.analyse.phase import Phase
-from stepscope.analyse.roofline import arithmetic_seconds, peak_of
+from stepscope.analyse.roofline import MOST, arithmetic_seconds, peak_of
 from stepscope.analyse.work import Work
 from stepscope.model import report
 from stepscope.model.hardware import Hardware
@@ -39,57 +42,48 @@ def efficiency(
     `given_flops` is what the model needs in all steps of the row, where the caller knows it.
     """
     index = device.index if device.index is not None else -1
-    on_device = calls.activities.device == index
     model = calls.hardware.get(index)
-    known = matrix = flops = again = 0
-    seconds = again_seconds = 0.0
-    by_precision: dict[tuple[str, bool | None], int] = {}
-    is_bounded = True
-    for name_id, which in groups(calls.name_id):
-        mine = which[on_device[which]]
-        if not len(mine) or calls.class_of(calls.trace.names[name_id], mine) not in MATRIX:
-            continue
-        duration = int(calls.duration_ns[mine].sum())
-        matrix += duration
-        for part, is_again in _split(calls, mine):
-            works = calls.matrix_works(part)
-            if works is None:
-                continue
-            known += int(calls.duration_ns[part].sum())
-            amount = sum(work.flops * times for work, _, times in works)
-            took = _seconds(works, model)
-            if took is None:
-                is_bounded = False
-            flops, seconds = flops + amount, seconds + (took or 0.0)
-            if is_again:
-                again, again_seconds = again + amount, again_seconds + (took or 0.0)
-            for work, cores, times in works:
-                key = work.precision, None if cores < 0 else bool(cores)
-                by_precision[key] = by_precision.get(key, 0) + work.flops * times
-    if given_flops is None and not flops:
+    which = _matrix(calls, calls.activities.device == index)
+    its_calls = calls.calls(which)
+    is_known = np.zeros(len(calls.call_row), dtype=bool)
+    is_known[its_calls] = calls.is_matrix()[its_calls]
+    # Done with less arithmetic than the definition: how much is not known.
+    is_known[calls.call[which[calls.is_transform[which]]]] = False
+    matrix = int(calls.duration_ns[which].sum())
+    known = int(calls.duration_ns[which[is_known[calls.call[which]]]].sum())
+    counted = _innermost(calls, np.flatnonzero(is_known))
+    again = np.zeros(len(calls.call_row), dtype=bool)
+    if calls.who.phase is not None:
+        again[calls.call[calls.who.phase == Phase.RECOMPUTE]] = True
+    first_time = _arithmetic(calls, counted[~again[counted]], model)
+    repeated = _arithmetic(calls, counted[again[counted]], model)
+    flops = first_time.flops + repeated.flops
+    if (given_flops is None and not flops) or flops > MOST:
         return None, None
-    precision, peak = _most(by_precision, model)
+    precision, peak = _most(first_time.by_precision + repeated.by_precision, model)
     known_share = known / matrix if matrix else None
-    is_known = known_share is not None and known_share >= LEAST_KNOWN
-    is_derived = given_flops is None and is_known
-    model_flops = given_flops if given_flops is not None else flops - again if is_derived else None
+    is_told = known_share is not None and known_share >= LEAST_KNOWN
     whole = total_ns / 1e9
-    hfu = seconds / whole if is_bounded and is_known and whole and model is not None else None
+    hfu = mfu = None
+    if is_told and whole and first_time.seconds is not None and repeated.seconds is not None:
+        hfu, mfu = (first_time.seconds + repeated.seconds) / whole, first_time.seconds / whole
+    model_flops = first_time.flops if is_told else None
     if given_flops is not None:
+        model_flops = given_flops
         mfu = given_flops / (peak * whole) if peak and whole else None
-    else:
-        mfu = (seconds - again_seconds) / whole if hfu is not None else None
-    worst = max((each for each in (hfu, mfu) if each is not None), default=0.0)
+    worst = max(hfu or 0.0, mfu or 0.0)
+    if hfu is not None and hfu > 1:  # more than the device can do: neither is true
+        hfu, mfu = None, mfu if given_flops is not None else None
     found = report.Efficiency(
         device=device,
         rank=rank,
         total_ns=total_ns,
         flops=flops or None,
-        recomputed_flops=again if calls.who.phase is not None and flops else None,
+        recomputed_flops=repeated.flops if calls.who.phase is not None and flops else None,
         known_share=known_share,
         model_flops=model_flops,
         is_given=True if given_flops is not None else None,
-        hfu=hfu if hfu is not None and hfu <= 1 else None,
+        hfu=hfu,
         mfu=mfu if mfu is not None and mfu <= 1 else None,
         precision=precision,
         peak_flops_per_second=peak,
@@ -97,25 +91,46 @@ def efficiency(
     return found, worst if worst > 1 else None
 
 
-def _split(calls: Calls, which: npt.NDArray[np.intp]) -> Iterator[tuple[npt.NDArray[np.intp], bool]]:
-    """Activities of one op apart by whether they are recomputed."""
-    if calls.who.phase is None:
-        yield which, False
-        return
-    is_again = calls.who.phase[which] == Phase.RECOMPUTE
-    for mask, flag in ((~is_again, False), (is_again, True)):
-        if mask.any():
-            yield which[mask], flag
+def _matrix(calls: Calls, on_device: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]:
+    """Activities of ops that compute matrix products, convolutions or attention."""
+    found = [
+        mine
+        for name_id, which in groups(calls.name_id)
+        if len(mine := which[on_device[which]]) and calls.class_of(calls.trace.names[name_id], mine) in MATRIX
+    ]
+    return np.concatenate([np.empty(0, dtype=np.intp), *found])
 
 
-def _seconds(works: Sequence[tuple[Work, int, int]], model: Hardware | None) -> float | None:
-    total = 0.0
-    for work, cores, times in works:
-        took = arithmetic_seconds(work, model, cores)
-        if took is None:
-            return None
-        total += took * times
-    return total
+def _innermost(calls: Calls, which: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+    """Those of these calls that hold none of the others: an op that calls another does no work beside it."""
+    spans, row = calls.trace.spans, calls.call_row[which]
+    track, start, end = spans.track_id[row], spans.ts_ns[row], spans.ts_ns[row] + spans.dur_ns[row]
+    order = np.lexsort((-end, start, track))
+    holds = np.zeros(len(order), dtype=bool)
+    holds[:-1] = (track[order][1:] == track[order][:-1]) & (start[order][1:] < end[order][:-1])
+    return which[order[~holds]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Arithmetic:
+    """Of calls: FLOPs, the seconds they take at the device's peak (`None`: not known), FLOPs by precision and
+    whether on tensor cores (`None`: not known)."""
+
+    flops: int
+    seconds: float | None
+    by_precision: Counter[tuple[str, bool | None]]
+
+
+def _arithmetic(calls: Calls, which: npt.NDArray[np.intp], model: Hardware | None) -> _Arithmetic:
+    flops, seconds, by_precision = 0, [], Counter[tuple[str, bool | None]]()
+    for work, cores, times in calls.works(which):
+        if work is not None:
+            took = arithmetic_seconds(work, model, cores)
+            seconds.append(None if took is None else took * times)
+            flops += work.flops * times
+            by_precision[work.precision, None if cores < 0 else bool(cores)] += work.flops * times
+    told = [each for each in seconds if each is not None]
+    return _Arithmetic(flops, math.fsum(told) if len(told) == len(seconds) else None, by_precision)
 
 
 def _most(

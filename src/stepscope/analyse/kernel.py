@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.analyse.group import groups
+from stepscope.analyse.group import alike, groups, percentile_99
 from stepscope.model import report
 from stepscope.model.trace import I32, I64, Trace
 from stepscope.trace.kernel_class import CLASSES
@@ -21,18 +21,18 @@ def kernel_table(
     trace: Trace, activities: Activities, rank: int | None, chosen: npt.NDArray[np.bool_]
 ) -> tuple[report.Kernel, ...]:
     """The hottest kernels by name over the chosen activities; share of summed device time."""
-    name_id = trace.spans.name_id[activities.row[chosen]]
+    row = activities.row[chosen]
+    name_id = trace.spans.name_id[row]
     duration = (activities.end_ns - activities.start_ns)[chosen]
     cls = activities.cls[chosen]
     total = int(duration.sum())
     is_after_idle = after_idle(activities)[chosen] & (activities.part[chosen] == COMPUTE)
-    ratio = _against_alike(trace, activities.row[chosen], duration)
     latency = latencies(activities)[chosen]
     table = sorted(groups(name_id), key=lambda g: -int(duration[g[1]].sum()))[:MAX_KERNELS]
     result = []
     for name, members in table:
-        late = ratio[members][is_after_idle[members]]
-        is_told = len(late) >= LEAST_AFTER_IDLE and len(members) - len(late) >= LEAST_AFTER_IDLE
+        is_late = is_after_idle[members]
+        ratio = _after_idle_ratio(trace, row[members], duration[members], is_late)
         result.append(
             report.Kernel(
                 rank=rank,
@@ -42,29 +42,31 @@ def kernel_table(
                 device_ns=int(duration[members].sum()),
                 share=float(duration[members].sum() / total) if total else None,
                 mean_ns=int(duration[members].mean()),
-                p99_ns=int(np.percentile(duration[members], 99, method="higher")),
+                p99_ns=percentile_99(duration[members]),
                 launch_latency_ns=median_known(latency[members]),
-                after_idle_count=len(late) if is_told else None,
-                after_idle_ratio=float(np.median(late)) if is_told else None,
+                after_idle_count=int(is_late.sum()) if ratio is not None else None,
+                after_idle_ratio=ratio,
             )
         )
     return tuple(result)
 
 
-def _against_alike(trace: Trace, row: I32, duration: I64) -> npt.NDArray[np.float64]:
-    """Each duration over the median of the kernels with the same name and grid: one name does many sizes."""
-    grid = np.full((len(trace.spans.ts_ns), 3), -1, dtype=np.int64)
-    grid[trace.gpu.row] = trace.gpu.grid
-    keys = np.column_stack([trace.spans.name_id[row].astype(np.int64), grid[row]])
-    if not len(keys):
-        return np.empty(0)
-    _, alike = np.unique(keys, axis=0, return_inverse=True)
+def _after_idle_ratio(trace: Trace, row: I32, duration: I64, is_late: npt.NDArray[np.bool_]) -> float | None:
+    """The median of the durations after idle times, each over the median of the runs with the same grid: one
+    name does many sizes. `None` where too few of either are known."""
+    if not LEAST_AFTER_IDLE <= int(is_late.sum()) <= len(row) - LEAST_AFTER_IDLE:
+        return None
     ratio = np.ones(len(row))
-    for _, members in groups(alike.reshape(-1).astype(np.int64)):
-        median = np.median(duration[members])
+    grid = np.full((len(row), 3), -1, dtype=np.int64)
+    at = np.searchsorted(trace.gpu.row, row)
+    known = np.flatnonzero(at < len(trace.gpu.row))
+    known = known[trace.gpu.row[at[known]] == row[known]]
+    grid[known] = trace.gpu.grid[at[known]]
+    for _, members in groups(alike(*grid.T)[1].astype(np.int64)):
+        median = np.median(duration[members]) if is_late[members].any() else 0
         if median > 0:
             ratio[members] = duration[members] / median
-    return ratio
+    return float(np.median(ratio[is_late]))
 
 
 def latencies(activities: Activities) -> I64:

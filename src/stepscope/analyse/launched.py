@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.analyse.compute import kinds_of
-from stepscope.analyse.group import named
+from stepscope.analyse.group import alike, named
+from stepscope.analyse.nest import innermost
 from stepscope.analyse.phase import I8, phases
-from stepscope.model.trace import I32, I64, Trace
+from stepscope.model.trace import I32, Trace
 from stepscope.trace.category import Kind
 from stepscope.trace.link import Activities
 from stepscope.trace.nesting import HostRows
@@ -51,49 +52,6 @@ def launched(trace: Trace, activities: Activities, rows: Mapping[int, HostRows],
     return Launched(thread, op_row, phase, kinds_of(trace, activities, phase, _transposes(trace, op_row)))
 
 
-def innermost(rows: HostRows, chosen: npt.NDArray[np.bool_], at_ns: I64) -> I32:
-    """Core row of the chosen row that is innermost on this thread at each instant, -1 where none is open.
-
-    Rows nest, so the innermost open row is the last started one that has not ended: found by walking back
-    over rows that ended already, all instants at once.
-    """
-    start, end, row = rows.start_ns[chosen], rows.end_ns[chosen], rows.row[chosen]
-    # A row in which no instant lies can be no answer, nor hide one.
-    asked = np.sort(at_ns)
-    holds = np.searchsorted(asked, end, side="left") > np.searchsorted(asked, start, side="left")
-    start, end, row = start[holds], end[holds], row[holds]
-    if len(start) == 0:
-        return np.full(len(at_ns), -1, dtype=np.int32)
-    parent = parents(start, end)
-    at = np.searchsorted(start, at_ns, side="right") - 1
-    open_ = np.where(at >= 0, end[np.maximum(at, 0)] > at_ns, False)
-    while True:
-        lost = (at >= 0) & ~open_
-        if not lost.any():
-            break
-        at = np.where(lost, parent[np.maximum(at, 0)], at)
-        open_ = np.where(at >= 0, end[np.maximum(at, 0)] > at_ns, False)
-    return np.where(at >= 0, row[np.maximum(at, 0)], -1).astype(np.int32)
-
-
-def parents(start: I64, end: I64) -> npt.NDArray[np.int64]:
-    """The nearest earlier-started interval that reaches beyond each one's start, -1 for none.
-
-    One stack walk: ops are a fraction of all rows, and nesting has no vectorised form that survives
-    crossing rows.
-    """
-    out = [-1] * len(start)
-    stack: list[int] = []
-    ends = end.tolist()
-    for i, s in enumerate(start.tolist()):
-        while stack and ends[stack[-1]] <= s:
-            stack.pop()
-        if stack:
-            out[i] = stack[-1]
-        stack.append(i)
-    return np.array(out, dtype=np.int64)
-
-
 def _transposes(trace: Trace, op_row: I32) -> npt.NDArray[np.bool_]:
     """Copies whose two operands have one shape and one type, and other strides: they only move elements."""
     ops = trace.ops
@@ -106,13 +64,13 @@ def _transposes(trace: Trace, op_row: I32) -> npt.NDArray[np.bool_]:
     place = np.minimum(place, len(ops.row) - 1)
     known = ops.row[place] == op_row[mine]
     mine, place = mine[known], place[known]
-    keys = np.stack([ops.dims_id[place], ops.types_id[place], ops.strides_id[place]], axis=1)
-    if not len(keys):
-        return result
-    found, which = np.unique(keys, axis=0, return_inverse=True)
-    texts = ([trace.texts[t] if t >= 0 else "" for t in key] for key in found.tolist())
-    moves = np.array([_is_transpose(*each) for each in texts])
-    result[mine] = moves[which.reshape(-1)]
+    first, which = alike(ops.dims_id[place], ops.types_id[place], ops.strides_id[place])
+    texts = (
+        [trace.texts[ids[at]] if ids[at] >= 0 else "" for ids in (ops.dims_id, ops.types_id, ops.strides_id)]
+        for at in place[first].tolist()
+    )
+    moves = np.array([_is_transpose(*each) for each in texts], dtype=bool)
+    result[mine] = moves[which]
     return result
 
 
@@ -121,10 +79,15 @@ def _is_transpose(dims: str, types: str, strides: str) -> bool:
     shapes, kinds, steps = _two(dims), _two(types), _two(strides)
     if shapes is None or kinds is None or steps is None or shapes[0] != shapes[1] or kinds[0] != kinds[1]:
         return False
-    if not all(isinstance(each, list) for each in (*shapes, *steps)) or len(steps[0]) != len(shapes[0]):
+    if not all(_is_numbers(each) for each in (*shapes, *steps)):
         return False
     order = [_axes(shapes[0], each) for each in steps]
     return None not in order and order[0] != order[1]
+
+
+def _is_numbers(value: object) -> bool:
+    """Whether this is a list of whole numbers: an argument may be a list of tensors, or nonsense."""
+    return isinstance(value, list) and all(type(each) is int for each in value)
 
 
 def _axes(shape: list[int], strides: list[int]) -> list[int] | None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.analyse.group import named
-from stepscope.analyse.launched import innermost, parents
+from stepscope.analyse.group import alike, named
+from stepscope.analyse.nest import innermost, parents
+from stepscope.analyse.node import makers, numbered
 from stepscope.analyse.operator import Calls
 from stepscope.analyse.phase import Phase
 from stepscope.model import report
@@ -45,8 +47,8 @@ def module_table(calls: Calls, rows: Mapping[int, HostRows], rank: int | None) -
     phase = calls.who.phase
     if phase is not None:
         back = (phase == Phase.BACKWARD) | (phase == Phase.RECOMPUTE)
-        linked = _by_sequence(calls, rows, frames)
-        module = np.where(back & (module < 0), linked, module)
+        _from_root(module, path_of, back)
+        module = np.where(back & (module < 0), _by_node(calls, rows, frames), module)
     return _rows(calls, module, path_of, rank)
 
 
@@ -61,65 +63,76 @@ def _paths(trace: Trace, rows: HostRows, mask: npt.NDArray[np.bool_]) -> dict[in
     return dict(zip(row, paths, strict=True))
 
 
-def _by_sequence(
-    calls: Calls, rows: Mapping[int, HostRows], frames: Mapping[int, npt.NDArray[np.bool_]]
-) -> I32:
-    """The module's row of the forward op with the number of each activity's backward node, -1 where none."""
-    trace, ops = calls.trace, calls.trace.ops
+def _by_node(calls: Calls, rows: Mapping[int, HostRows], frames: Mapping[int, npt.NDArray[np.bool_]]) -> I32:
+    """The module's row of the forward op that made each activity's backward node, -1 where none is known."""
     result = np.full(len(calls.own_row), -1, dtype=np.int32)
-    of_sequence: dict[int, int] = {}
-    numbered = ops.sequence >= 0
-    if not numbered.any():
-        return result
-    sequence = dict(zip(ops.row[numbered].tolist(), ops.sequence[numbered].tolist(), strict=True))
-    is_aten = named(trace, lambda name: name.startswith("aten::"))
-    is_node = named(trace, lambda name: "Backward" in name and not name.startswith("aten::"))
+    ops = numbered(calls.trace, rows)
+    made_by = makers(calls.trace, ops)
+    module = np.full(len(ops), -1, dtype=np.int32)
     for track, mask in frames.items():
-        of = rows[track]
-        op = np.flatnonzero(is_aten[of.name_id] & (of.kind == Kind.OP) & np.isin(of.row, ops.row[numbered]))
-        inside = innermost(of, mask, of.start_ns[op])
-        for row, frame in zip(of.row[op].tolist(), inside.tolist(), strict=True):
-            if frame >= 0:
-                of_sequence.setdefault(sequence[row], frame)
+        mine = np.flatnonzero(ops.track == track)
+        module[mine] = innermost(rows[track], mask, ops.start_ns[mine])
+    module_of_node = np.where(made_by >= 0, module[made_by], -1)
+    node = np.flatnonzero(ops.is_node)
     for track in np.unique(calls.who.thread).tolist():
         if track not in rows:
             continue
         of, mine = rows[track], np.flatnonzero(calls.who.thread == track)
-        node = innermost(of, is_node[of.name_id] & (of.kind == Kind.OP), calls.activities.launch_ns[mine])
-        result[mine] = [of_sequence.get(sequence.get(row, -1), -1) for row in node.tolist()]
+        its_nodes = node[ops.track[node] == track]
+        row = innermost(of, np.isin(of.row, ops.row[its_nodes]), calls.activities.launch_ns[mine])
+        at = np.minimum(np.searchsorted(ops.row, row), max(len(ops) - 1, 0))
+        if len(ops):
+            result[mine] = np.where(row >= 0, module_of_node[at], -1)
     return result
+
+
+def _from_root(module: I32, path_of: dict[int, tuple[str, ...]], is_within: npt.NDArray[np.bool_]) -> None:
+    """Give the frames of these activities the path that their outermost module has elsewhere.
+
+    A checkpointed region that runs again is called by autograd and not by the modules around it. The profiler
+    numbers modules, so that a name is one module.
+    """
+    again = {row for row in np.unique(module[is_within]).tolist() if row >= 0}
+    above: dict[str, set[tuple[str, ...]]] = {}
+    for row, path in path_of.items():
+        if row not in again:
+            for depth, name in enumerate(path):
+                above.setdefault(name, set()).add(path[:depth])
+    for row in again:
+        known = above.get(path_of[row][0], set()) - {()}
+        if len(known) == 1:
+            path_of[row] = (*next(iter(known)), *path_of[row])
 
 
 def _rows(
     calls: Calls, module: I32, path_of: Mapping[int, tuple[str, ...]], rank: int | None
 ) -> tuple[report.Module, ...]:
-    own: dict[tuple[str, ...], int] = {}
-    whole: dict[tuple[str, ...], int] = {}
-    by_phase: dict[tuple[tuple[str, ...], int], int] = {}
     phase = calls.who.phase
     place = phase if phase is not None else np.zeros(len(module), dtype=np.int8)
-    keys, key_of = np.unique(np.stack([module, place.astype(np.int32)], axis=1), axis=0, return_inverse=True)
-    sums = np.zeros(len(keys), dtype=np.int64)
-    np.add.at(sums, key_of.reshape(-1), calls.duration_ns)
-    for (row, which), ns in zip(keys.tolist(), sums.tolist(), strict=True):
-        path = path_of.get(row)
-        if path is None:
-            continue
-        own[path] = own.get(path, 0) + ns
+    first, kind_of = alike(module, place)
+    sums = np.zeros(len(first), dtype=np.int64)
+    np.add.at(sums, kind_of, calls.duration_ns)
+    spent = Counter[tuple[tuple[str, ...], int]]()  # a module is called many times
+    for row, which, ns in zip(module[first].tolist(), place[first].tolist(), sums.tolist(), strict=True):
+        if row in path_of:
+            spent[path_of[row], which] += ns
+    own, whole = Counter[tuple[str, ...]](), Counter[tuple[str, ...]]()
+    by_phase = Counter[tuple[tuple[str, ...], int]]()
+    for (path, which), ns in spent.items():
+        own[path] += ns
         for depth in range(1, len(path) + 1):
-            outer = path[:depth]
-            whole[outer] = whole.get(outer, 0) + ns
-            by_phase[outer, which] = by_phase.get((outer, which), 0) + ns
+            whole[path[:depth]] += ns
+            by_phase[path[:depth], which] += ns
 
     def part(path: tuple[str, ...], *wanted: Phase) -> int | None:
-        return None if phase is None else sum(by_phase.get((path, int(each)), 0) for each in wanted)
+        return None if phase is None else sum(by_phase[path, int(each)] for each in wanted)
 
     hottest = sorted(whole, key=lambda path: (-whole[path], path))[:MAX_MODULES]
     return tuple(
         report.Module(
             rank=rank,
             path="/".join(path),
-            device_ns=own.get(path, 0),
+            device_ns=own[path],
             total_ns=whole[path],
             share=whole[path] / calls.total_ns if calls.total_ns else None,
             forward_ns=part(path, Phase.FORWARD),

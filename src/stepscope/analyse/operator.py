@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import copy
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from stepscope.analyse.copies import HOST_COPY
-from stepscope.analyse.group import groups
+from stepscope.analyse.group import groups, percentile_99
 from stepscope.analyse.kernel import latencies, median_known
 from stepscope.analyse.launched import Launched
 from stepscope.analyse.phase import Phase
@@ -71,51 +70,62 @@ class Calls:
         chosen: npt.NDArray[np.bool_],
         hardware: Mapping[int, Hardware | None],
     ) -> None:
-        self.trace, self.hardware, self.works = trace, hardware, Works(trace)
+        self.trace, self.hardware = trace, hardware
         self.activities, self.who = activities.take(chosen), who.take(chosen)
         self.duration_ns: I64 = self.activities.end_ns - self.activities.start_ns
         self.own_row = np.where(self.who.op_row >= 0, self.who.op_row, self.activities.row)
         self.name_id: I32 = trace.spans.name_id[self.own_row]
         self.kernel_id: I32 = trace.spans.name_id[self.activities.row]
         self.total_ns = int(self.duration_ns.sum())
+        # One entry a call.
+        self.call_row, self.call = np.unique(self.own_row, return_inverse=True)
+        self._call_ns = np.zeros(len(self.call_row), dtype=np.int64)
+        np.add.at(self._call_ns, self.call, self.duration_ns)
+        core = self.activities.tensor_core
+        size = len(self.call_row)
+        on_cores = np.bincount(self.call, weights=core == 1, minlength=size) > 0
+        off_cores = np.bincount(self.call, weights=core != 0, minlength=size) == 0
+        self._kinds, self.call_kind = Works(trace).each(
+            self.call_row, np.where(on_cores, 1, np.where(off_cores, 0, -1))
+        )
+        self.is_transform = self._kernels(_TRANSFORM)
+        self._is_host_copy = self._kernels(HOST_COPY)
 
-    def of_device(self, device: int) -> Calls:
-        """Those of one device; works that are known stay known."""
-        other = copy.copy(self)
-        mine = self.activities.device == device
-        other.activities, other.who = self.activities.take(mine), self.who.take(mine)
-        for column in ("duration_ns", "own_row", "name_id", "kernel_id"):
-            setattr(other, column, getattr(self, column)[mine])
-        other.total_ns = int(other.duration_ns.sum())
-        return other
+    def _kernels(self, pattern: re.Pattern[str]) -> npt.NDArray[np.bool_]:
+        """Of each activity, whether its name has the pattern."""
+        names = self.trace.names
+        ids = [name for name in np.unique(self.kernel_id).tolist() if pattern.search(names[name])]
+        return np.isin(self.kernel_id, ids)
 
-    def _with_cores(self, which: npt.NDArray[np.intp]) -> tuple[I32, npt.NDArray[np.integer]]:
-        """Rows of the ops of these activities, and whether each ran on tensor cores (1, 0, -1 not known)."""
-        calls, of_call = np.unique(self.own_row[which], return_inverse=True)
-        cores = self.activities.tensor_core[which]
-        on_cores = np.bincount(of_call, weights=cores == 1) > 0
-        off_cores = np.bincount(of_call, weights=cores != 0) == 0
-        return calls, np.where(on_cores, 1, np.where(off_cores, 0, -1))
+    def calls(self, which: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+        """The calls of these activities."""
+        return np.unique(self.call[which])
 
-    def matrix_works(self, which: npt.NDArray[np.intp]) -> list[tuple[Work, int, int]] | None:
-        """Work of the ops of these activities, as `Works.of`; `None` where it is not known, is no matrix
-        work, or was done by a transform with less arithmetic than the definition."""
-        if any(_TRANSFORM.search(self.trace.names[n]) for n in np.unique(self.kernel_id[which]).tolist()):
-            return None
-        works = self.works.of(*self._with_cores(which))
-        return works if works and all(work.is_matrix for work, _, _ in works) else None
+    def works(self, calls: npt.NDArray[np.intp]) -> list[tuple[Work | None, int, int]]:
+        """The work of these calls (`None` where it is not known), each with its flag of tensor cores as in
+        `Works.each`, and how many calls are like it."""
+        count = np.bincount(self.call_kind[calls], minlength=len(self._kinds))
+        return [(*self._kinds[kind], int(count[kind])) for kind in np.flatnonzero(count).tolist()]
 
-    def place(self, which: npt.NDArray[np.intp]) -> tuple[Roofline, Hardware | None, I32]:
-        """Where the ops of these activities stand under their device's limits; the device; the ops' rows."""
-        calls, by_call = self._with_cores(which)
+    def is_matrix(self) -> npt.NDArray[np.bool_]:
+        """Of each call, whether it is matrix work of known arithmetic."""
+        kinds = np.array([work is not None and work.is_matrix for work, _ in self._kinds], dtype=bool)
+        return kinds[self.call_kind]
+
+    def place(self, which: npt.NDArray[np.intp]) -> tuple[Roofline, Hardware | None, I64]:
+        """Where the ops of these activities stand under their device's limits; the device; the device time of
+        each call."""
+        its_calls = self.calls(which)
+        per_call_ns = self._call_ns[its_calls]
         model = _one([self.hardware.get(d) for d in np.unique(self.activities.device[which]).tolist()])
         # A copy between host and device waits for the bus between them, not for the device's memory.
-        kernels = [self.trace.names[n] for n in np.unique(self.kernel_id[which]).tolist()]
-        if any(HOST_COPY.search(kernel) for kernel in kernels):
-            return NOT_KNOWN, model, calls
-        is_direct = not any(_TRANSFORM.search(kernel) for kernel in kernels)
-        device_ns = int(self.duration_ns[which].sum())
-        return roofline(self.works.of(calls, by_call), device_ns, model, is_direct=is_direct), model, calls
+        if self._is_host_copy[which].any():
+            return NOT_KNOWN, model, per_call_ns
+        works = [(work, cores, times) for work, cores, times in self.works(its_calls) if work]
+        is_known = sum(times for _, _, times in works) == len(its_calls)
+        is_direct = not self.is_transform[which].any()
+        place = roofline(works if is_known else None, int(per_call_ns.sum()), model, is_direct=is_direct)
+        return place, model, per_call_ns
 
     def class_of(self, name: str, which: npt.NDArray[np.intp]) -> str:
         """What the op computes: by its name, else the class of most of its device time."""
@@ -127,13 +137,6 @@ class Calls:
         """Whether a kernel ran on tensor cores; `None` where their names do not tell."""
         cores = self.activities.tensor_core[which]
         return True if (cores == 1).any() else False if (cores == 0).all() else None
-
-    def per_call_ns(self, which: npt.NDArray[np.intp]) -> I64:
-        """Device time of each call."""
-        _, of_call = np.unique(self.own_row[which], return_inverse=True)
-        summed = np.zeros(int(of_call.max(initial=-1)) + 1, dtype=np.int64)
-        np.add.at(summed, of_call, self.duration_ns[which])
-        return summed
 
 
 def operator_table(
@@ -150,24 +153,27 @@ def operator_table(
         key=lambda each: (-each[2], trace.names[each[0]]),
     )
     latency = latencies(calls.activities)
-    inclusive = _Inclusive(calls, rows)
+    shown = found[:MAX_OPERATORS]
+    inclusive = _inclusive(calls, rows, [name_id for name_id, _, _ in shown])
+    lines = called_from(
+        trace, rows, calls.who, calls.activities, [which for _, which, _ in found[:MAX_TRACED]]
+    )
     result = []
     for rank_of_op, (name_id, which, device_ns) in enumerate(found):
         name = trace.names[name_id]
-        place, model, its_calls = calls.place(which)
+        place, model, per_call = calls.place(which)
         if place.excess is not None and model is not None:
-            issues.append(impossible_rate(name, place.excess, model.key, len(its_calls)))
+            issues.append(impossible_rate(name, place.excess, model.key, len(per_call)))
         if rank_of_op >= MAX_OPERATORS:
             continue
         is_op = bool((calls.who.op_row[which] >= 0).any())
-        per_call = calls.per_call_ns(which)
-        total_ns, host_ns = inclusive.of(name_id) if is_op else (None, None)
+        total_ns, host_ns = inclusive[name_id] if is_op else (None, None)
         result.append(
             report.Operator(
                 rank=rank,
                 name=name,
                 class_=calls.class_of(name, which),
-                count=len(its_calls),
+                count=len(per_call),
                 device_ns=device_ns,
                 share=device_ns / calls.total_ns if calls.total_ns else None,
                 tensor_core=calls.tensor_core(which),
@@ -181,12 +187,10 @@ def operator_table(
                 total_ns=total_ns,
                 host_ns=host_ns,
                 mean_ns=int(per_call.mean()),
-                p99_ns=int(np.percentile(per_call, 99, method="higher")),
+                p99_ns=percentile_99(per_call),
                 launch_latency_ns=median_known(latency[which]),
                 phases=phases_struct(calls, which),
-                called_from=called_from(calls.trace, rows, calls.who, calls.activities, which)
-                if rank_of_op < MAX_TRACED
-                else None,
+                called_from=lines[rank_of_op] if rank_of_op < len(lines) else None,
             )
         )
     return tuple(result), issues
@@ -209,29 +213,25 @@ def phases_struct(calls: Calls, which: npt.NDArray[np.intp] | slice) -> report.P
     return report.Phases(**{field: int(duration[phase == each].sum()) for each, field in _OF_PHASE.items()})
 
 
-class _Inclusive:
-    """Device time launched inside ops of a name, and the host's time in them."""
-
-    def __init__(self, calls: Calls, rows: Mapping[int, HostRows]) -> None:
-        self._rows = rows
-        self._launches: dict[int, tuple[I64, I64]] = {}
-        for track in np.unique(calls.who.thread).tolist():
-            if track in rows:
-                mine = np.flatnonzero(calls.who.thread == track)
-                at = calls.activities.launch_ns[mine]
-                order = np.argsort(at, kind="stable")
-                summed = np.append(np.int64(0), np.cumsum(calls.duration_ns[mine][order]))
-                self._launches[track] = at[order], summed
-
-    def of(self, name_id: int) -> tuple[int, int]:
-        """(device, host) nanoseconds; an op that calls itself counts once."""
-        device = host = 0
-        for track, rows in self._rows.items():
-            mask = (rows.name_id == name_id) & (rows.kind == Kind.OP)
-            open_: Intervals = union(rows.start_ns[mask], rows.end_ns[mask], is_sorted=True)
-            host += open_.total_ns
-            if track in self._launches and len(open_):
-                at, summed = self._launches[track]
-                first, last = np.searchsorted(at, open_.start), np.searchsorted(at, open_.end)
-                device += int((summed[last] - summed[first]).sum())
-        return device, host
+def _inclusive(
+    calls: Calls, rows: Mapping[int, HostRows], names: Sequence[int]
+) -> dict[int, tuple[int, int]]:
+    """Of ops by name id: (device, host) nanoseconds launched and spent in them; an op inside one of its own
+    name counts once."""
+    found = dict.fromkeys(names, (0, 0))
+    is_asked = np.zeros(max(len(calls.trace.names), 1), dtype=bool)
+    is_asked[list(names)] = True
+    for track, of in rows.items():
+        asked = np.flatnonzero(is_asked[of.name_id] & (of.kind == Kind.OP))
+        mine = np.flatnonzero(calls.who.thread == track)
+        at = calls.activities.launch_ns[mine]
+        order = np.argsort(at, kind="stable")
+        at = at[order]
+        summed = np.append(np.int64(0), np.cumsum(calls.duration_ns[mine][order]))
+        for name_id, members in groups(of.name_id[asked]):
+            row = asked[members]
+            open_: Intervals = union(of.start_ns[row], of.end_ns[row], is_sorted=True)
+            first, last = np.searchsorted(at, open_.start), np.searchsorted(at, open_.end)
+            device, host = found[name_id]
+            found[name_id] = device + int((summed[last] - summed[first]).sum()), host + open_.total_ns
+    return found

@@ -15,7 +15,7 @@ from stepscope.analyse.device import DeviceResult, Process, analyse_cpu, analyse
 from stepscope.analyse.efficiency import efficiency
 from stepscope.analyse.idle import prepared_ns
 from stepscope.analyse.kernel import kernel_table
-from stepscope.analyse.launched import launched
+from stepscope.analyse.launched import Launched, launched
 from stepscope.analyse.memory.of_trace import memory_rows
 from stepscope.analyse.module import module_table
 from stepscope.analyse.operator import Calls, operator_table, phases_struct
@@ -220,7 +220,7 @@ def _analyse_process(
     chosen = _chosen(activities, used)
     models = {device: hardware_of(device_name(trace, device)) for device in set(activities.device.tolist())}
     calls = Calls(trace, activities, who, chosen, models)
-    results = [_with_recoverable(each, calls, activities, chosen, models) for each in results]
+    results = [_with_recoverable(each, calls, activities, who, chosen, models) for each in results]
     arithmetic = []
     for each in results if len(activities) else ():
         row = each.rows[0]
@@ -269,6 +269,7 @@ def _with_recoverable(
     result: DeviceResult,
     calls: Calls,
     activities: Activities,
+    who: Launched,
     chosen: npt.NDArray[np.bool_],
     models: Mapping[int, Hardware | None],
 ) -> DeviceResult:
@@ -278,7 +279,8 @@ def _with_recoverable(
         return result
     index = row.device.index if row.device.index is not None else -1
     mine = activities.device == index
-    calls = calls.of_device(index)
+    if not mine.all():
+        calls = Calls(calls.trace, activities, who, chosen & mine, models)
     found = recoverable(calls, result.own_ns[chosen[mine]], models.get(index), row.num_steps)
     row = msgspec.structs.replace(row, phases=phases_struct(calls, slice(None)))
     analysis = replace(

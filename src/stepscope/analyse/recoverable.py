@@ -19,7 +19,7 @@ import numpy.typing as npt
 from stepscope.analyse.group import groups
 from stepscope.analyse.operator import Calls
 from stepscope.analyse.phase import Phase
-from stepscope.analyse.roofline import Known
+from stepscope.analyse.roofline import Known, Works
 from stepscope.analyse.work.align import is_aligned
 from stepscope.analyse.work.pointwise import FUSIBLE, result
 from stepscope.model.analysis import Culprit
@@ -52,7 +52,7 @@ class Recoverable:
 
 def recoverable(calls: Calls, own_ns: I64, hardware: Hardware | None, num_steps: int) -> Recoverable:
     """The amounts of one device: `calls` of its activities in scope, `own_ns` the compute time of each."""
-    known, which = calls.works.each(np.where(calls.who.op_row >= 0, calls.who.op_row, 0))
+    known, which = Works(calls.trace).known(np.where(calls.who.op_row >= 0, calls.who.op_row, 0))
     has_op = calls.who.op_row >= 0
     seen = _Seen(calls, own_ns.astype(np.float64), known, which, has_op, np.zeros(len(own_ns), dtype=bool))
     kept = np.isin(calls.who.kind, [_PLACE["recompute"], _PLACE["optimizer"]])

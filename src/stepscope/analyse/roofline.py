@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from stepscope.analyse.group import alike
 from stepscope.analyse.work import FORMULAS, Call, Work, call_of, work_of
 from stepscope.model import report
 from stepscope.model.hardware import Hardware
@@ -69,41 +70,57 @@ class Works:
         not known (so where none are given), and how many calls are like it. `None` where the work of any is
         not known.
         """
-        name_id, at = self._trace.spans.name_id[rows], self._at[rows]
-        flags = np.full(len(rows), -1) if cores is None else cores
-        if not len(rows) or not self._has_formula[name_id].all() or (at < 0).any():
+        if not len(rows) or not self._has_formula[self._trace.spans.name_id[rows]].all():
             return None
-        ops = self._trace.ops
-        columns = np.stack([name_id, ops.dims_id[at], ops.types_id[at], ops.concrete_id[at], flags], axis=1)
-        found, count = np.unique(columns, axis=0, return_counts=True)
+        kinds, kind_of = self.each(rows, cores)
+        count = np.bincount(kind_of, minlength=len(kinds)).tolist()
         works: list[tuple[Work, int, int]] = []
-        for key, times in zip(found.tolist(), count.tolist(), strict=True):
-            work = self._work((key[0], key[1], key[2], key[3]))
+        for (work, flag), times in zip(kinds, count, strict=True):
             if work is None:
                 return None
-            works.append((work, key[4], times))
+            works.append((work, flag, times))
         return works
 
-    def each(self, rows: npt.NDArray[np.integer]) -> tuple[list[Known], npt.NDArray[np.intp]]:
+    def each(
+        self, rows: npt.NDArray[np.integer], cores: npt.NDArray[np.integer] | None = None
+    ) -> tuple[list[tuple[Work | None, int]], npt.NDArray[np.intp]]:
+        """Every kind of work among these calls (`None` where it is not known) with its flag of `cores`, and
+        the kind of each call."""
+        ops, at = self._trace.ops, self._at[rows]
+        flags = np.full(len(rows), -1) if cores is None else cores
+        if not len(ops.row):
+            return [(None, -1)], np.zeros(len(rows), dtype=np.intp)
+        name_id, is_bare = self._trace.spans.name_id[rows], at < 0
+        columns = (name_id, ops.dims_id[at], ops.types_id[at], ops.concrete_id[at], flags, is_bare)
+        first, kind_of = alike(*columns)
+        kinds: list[tuple[Work | None, int]] = []
+        for name, dims, types, concrete, flag, is_absent in zip(
+            *(column[first].tolist() for column in columns), strict=True
+        ):
+            is_known = not is_absent and bool(self._has_formula[name])
+            kinds.append((self._work((name, dims, types, concrete)) if is_known else None, flag))
+        return kinds, kind_of
+
+    def known(self, rows: npt.NDArray[np.integer]) -> tuple[list[Known], npt.NDArray[np.intp]]:
         """What is known of each call by its core row: the different ones, and which of them each call is."""
-        name_id, at = self._trace.spans.name_id[rows], self._at[rows]
-        ops, has = self._trace.ops, at >= 0
-        columns = np.stack(
-            [
-                name_id.astype(np.int64),
+        ops, at = self._trace.ops, self._at[rows]
+        name_id, is_bare = self._trace.spans.name_id[rows], at < 0
+        if not len(ops.row):
+            absent = np.full(len(rows), -1)
+            columns = (name_id, absent, absent, absent, absent)
+        else:
+            columns = (
+                name_id,
                 *(
-                    np.where(has, column[np.maximum(at, 0)], -1) if len(column) else np.full(len(at), -1)
+                    np.where(is_bare, -1, column[at])
                     for column in (ops.dims_id, ops.types_id, ops.concrete_id, ops.strides_id)
                 ),
-            ],
-            axis=1,
-        )
-        if not len(columns):
-            return [], np.empty(0, dtype=np.intp)
-        found, which = np.unique(columns, axis=0, return_inverse=True)
-        return [self._of_key(key) for key in found.tolist()], which.reshape(-1)
+            )
+        first, which = alike(*columns)
+        keys = zip(*(column[first].tolist() for column in columns), strict=True)
+        return [self._of_key(key) for key in keys], which
 
-    def _of_key(self, key: list[int]) -> Known:
+    def _of_key(self, key: tuple[int, ...]) -> Known:
         name, dims, types, concrete, strides = key
         texts = self._trace.texts
         call = call_of(*(texts[text] if text >= 0 else "" for text in (dims, types, concrete)))

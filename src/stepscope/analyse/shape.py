@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stepscope.analyse.group import groups
+from stepscope.analyse.group import alike, groups, percentile_99
 from stepscope.analyse.operator import Calls
 from stepscope.analyse.work import call_of
 from stepscope.analyse.work.align import is_aligned
@@ -23,43 +23,39 @@ def shape_table(calls: Calls, rank: int | None) -> tuple[report.OperatorShape, .
     at = np.minimum(np.searchsorted(ops.row, calls.who.op_row[mine]), len(ops.row) - 1)
     known = (ops.row[at] == calls.who.op_row[mine]) & (ops.dims_id[at] >= 0)
     mine, at = mine[known], at[known]
-    keys = np.stack([calls.name_id[mine], ops.dims_id[at], ops.types_id[at]], axis=1)
-    if not len(keys):
+    if not len(mine):
         return ()
-    found, key_of = np.unique(keys, axis=0, return_inverse=True)
-    device_ns = np.zeros(len(found), dtype=np.int64)
-    np.add.at(device_ns, key_of.reshape(-1), calls.duration_ns[mine])
-    hottest = set(np.argsort(-device_ns, kind="stable")[:MAX_SHAPES].tolist())
+    first, kind_of = alike(calls.name_id[mine], ops.dims_id[at], ops.types_id[at])
+    device_ns = np.zeros(len(first), dtype=np.int64)
+    np.add.at(device_ns, kind_of, calls.duration_ns[mine])
+    hottest = np.argsort(-device_ns, kind="stable")[:MAX_SHAPES]
+    is_hot = np.isin(kind_of, hottest)
+    mine, kind_of, strides = mine[is_hot], kind_of[is_hot], ops.strides_id[at[is_hot]]
     result = []
-    for key, members in groups(key_of.reshape(-1).astype(np.int64)):
-        if key not in hottest:
-            continue
+    for kind, members in groups(kind_of.astype(np.int64)):
         which = mine[members]
-        name, dims, types = (int(each) for each in found[key])
-        place, _, its_calls = calls.place(which)
-        per_call = calls.per_call_ns(which)
+        dims, types = (int(ids[at[first[kind]]]) for ids in (ops.dims_id, ops.types_id))
+        name = trace.names[calls.name_id[which[0]]]
+        place, _, per_call = calls.place(which)
         shapes, kinds = trace.texts[dims], trace.texts[types] if types >= 0 else None
-        cores = calls.tensor_core(which)
         result.append(
             report.OperatorShape(
                 rank=rank,
-                name=trace.names[name],
+                name=name,
                 shapes=shapes,
                 types=kinds,
-                count=len(its_calls),
-                device_ns=int(device_ns[key]),
-                share=float(device_ns[key] / calls.total_ns) if calls.total_ns else None,
+                count=len(per_call),
+                device_ns=int(device_ns[kind]),
+                share=float(device_ns[kind] / calls.total_ns) if calls.total_ns else None,
                 mean_ns=int(per_call.mean()),
-                p99_ns=int(np.percentile(per_call, 99, method="higher")),
-                tensor_core=cores,
+                p99_ns=percentile_99(per_call),
+                tensor_core=calls.tensor_core(which),
                 flops=place.flops,
                 bytes=place.num_bytes,
                 peak_share=place.peak_share,
                 memory_peak_share=place.memory_peak_share,
                 bound=place.bound,
-                is_aligned=_aligned(
-                    calls, trace.names[name], shapes, kinds or "", ops.strides_id[at[members]]
-                ),
+                is_aligned=_aligned(calls, name, shapes, kinds or "", strides[members]),
             )
         )
     result.sort(key=lambda row: (-row.device_ns, row.name, row.shapes, row.types or ""))

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
 from stepscope.analyse.group import groups
-from stepscope.analyse.launched import Launched, innermost
+from stepscope.analyse.launched import Launched
+from stepscope.analyse.nest import innermost
 from stepscope.model.trace import Trace
 from stepscope.trace.category import Kind
 from stepscope.trace.link import Activities
 from stepscope.trace.nesting import HostRows
 
-_FRAME = re.compile(r"[^\s]+\.py\(\d+\): .+")
+_FRAME = re.compile(r".+\.py\(\d+\): .+")
 """A frame as the profiler writes it: file(line): function."""
 _FRAMEWORK = re.compile(
     r"(^|/)(torch|torchvision|lightning|pytorch_lightning|accelerate|deepspeed|apex|functorch|runpy|threading|"
@@ -25,6 +27,7 @@ _FRAMEWORK = re.compile(
 _SPLIT = re.compile(r";|\\n|\n|\r")
 
 
+@lru_cache(maxsize=4096)
 def is_own_frame(name: str) -> bool:
     """Whether a frame's name is a line of Python outside the frameworks."""
     return _FRAME.fullmatch(name) is not None and _FRAMEWORK.search(name) is None
@@ -35,36 +38,40 @@ def called_from(
     rows: Mapping[int, HostRows],
     who: Launched,
     activities: Activities,
-    which: npt.NDArray[np.intp],
-) -> str | None:
-    """The line that most device time of these activities was launched from, `None` where no stack tells.
+    groups_of: Sequence[npt.NDArray[np.intp]],
+) -> list[str | None]:
+    """For each group of activities the line that most device time was launched from, `None` where no stack
+    tells.
 
     Python rows of the launching thread tell, else the stacks written beside the ops.
     """
     duration = activities.end_ns - activities.start_ns
-    spent: dict[str, int] = {}
-    for track, members in groups(who.thread[which]):
-        mine = which[members]
-        if track in rows:
-            own = _own_rows(trace, rows[track])
-            row = innermost(rows[track], own, activities.launch_ns[mine]) if own.any() else None
-            if row is not None:
-                for name, at in groups(np.where(row >= 0, trace.spans.name_id[np.maximum(row, 0)], -1)):
-                    if name >= 0:
-                        spent[trace.names[name]] = spent.get(trace.names[name], 0) + int(
-                            duration[mine[at]].sum()
-                        )
-    if not spent:
-        spent = _from_stacks(trace, who, which, duration)
-    return max(sorted(spent), key=lambda name: spent[name]) if spent else None
+    asked = np.concatenate([np.empty(0, dtype=np.intp), *groups_of])
+    line = np.full(len(duration), -1, dtype=np.int64)
+    for track, members in groups(who.thread[asked]):
+        mine = asked[members]
+        own = _own_rows(trace, rows[track]) if track in rows else np.empty(0, dtype=bool)
+        if own.any():
+            row = innermost(rows[track], own, activities.launch_ns[mine])
+            line[mine] = np.where(row >= 0, trace.spans.name_id[np.maximum(row, 0)], -1)
+    result = []
+    for which in groups_of:
+        spent = {
+            trace.names[name]: int(duration[which[at]].sum()) for name, at in groups(line[which]) if name >= 0
+        } or _from_stacks(trace, who, which, duration)
+        result.append(max(sorted(spent), key=lambda name: spent[name]) if spent else None)
+    return result
 
 
 def _own_rows(trace: Trace, rows: HostRows) -> npt.NDArray[np.bool_]:
     is_python: npt.NDArray[np.bool_] = rows.kind == Kind.PYTHON
     if not is_python.any():
         return is_python
-    ids = [n for n in np.unique(rows.name_id[is_python]).tolist() if is_own_frame(trace.names[n])]
-    is_own: npt.NDArray[np.bool_] = is_python & np.isin(rows.name_id, ids)
+    present = np.zeros(len(trace.names), dtype=bool)
+    present[rows.name_id[is_python]] = True
+    ids = np.flatnonzero(present)
+    present[ids] = [is_own_frame(trace.names[name]) for name in ids.tolist()]
+    is_own: npt.NDArray[np.bool_] = is_python & present[rows.name_id]
     return is_own
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -28,6 +28,9 @@ _OURS = frozenset(
 )
 
 
+_NO_STRINGS = frozenset({int, float, bool, type(None)})
+
+
 def map_strings(value: T, change: Callable[[str], str], skip: frozenset[str] = _OURS) -> T:
     """The same structure (structs, dataclasses, mappings, sequences) with every string leaf changed.
 
@@ -38,15 +41,15 @@ def map_strings(value: T, change: Callable[[str], str], skip: frozenset[str] = _
         return item if name in skip and isinstance(item, str) else walk(item)
 
     def walk(item: Any) -> Any:
+        if type(item) in _NO_STRINGS:  # most leaves of a report are numbers
+            return item
         if isinstance(item, str):
             return change(item)
         if isinstance(item, msgspec.Struct):
-            return msgspec.structs.replace(
-                item, **{name: field(name, getattr(item, name)) for name in item.__struct_fields__}
-            )
+            return _changed(item, item.__struct_fields__, field, msgspec.structs.replace)
         if dataclasses.is_dataclass(item) and not isinstance(item, type):
             names = [each.name for each in dataclasses.fields(item)]
-            return dataclasses.replace(item, **{name: field(name, getattr(item, name)) for name in names})
+            return _changed(item, names, field, dataclasses.replace)
         if isinstance(item, Mapping):
             return {
                 change(key) if isinstance(key, str) else key: field(key, inside)
@@ -57,6 +60,18 @@ def map_strings(value: T, change: Callable[[str], str], skip: frozenset[str] = _
         return item
 
     return cast("T", walk(value))
+
+
+def _changed(
+    item: Any, names: Iterable[str], field: Callable[[Any, Any], Any], replace: Callable[..., Any]
+) -> Any:
+    """The item with its fields changed; itself where none is."""
+    new = {}
+    for name in names:
+        old = getattr(item, name)
+        if type(old) not in _NO_STRINGS and (now := field(name, old)) is not old:
+            new[name] = now
+    return replace(item, **new) if new else item
 
 
 def strings_of(value: Any, skip: frozenset[str] = _OURS) -> list[str]:
