@@ -14,7 +14,12 @@ from stepscope.model.report import Report, encode
 def render(report_: Report) -> str:
     """The report as indented JSON, ending in a newline; what could steer a terminal is escaped."""
     text = msgspec.json.format(encode(report_), indent=2).decode()
+    text = _COLUMN.sub(lambda found: f"[{' '.join(found[1].split())}]", text)
     return _STEERING.sub(_escaped, text) + "\n"
+
+
+# A list of integers on lines of their own; a string has no raw line break.
+_COLUMN = re.compile(r"\[\n\s*(-?\d+(?:,\n\s*-?\d+)*)\n\s*\]")
 
 
 # Characters outside ASCII that control or format (msgspec escapes the others): they stand in strings only.

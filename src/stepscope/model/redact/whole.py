@@ -27,6 +27,8 @@ _OURS = frozenset(
     "persistence bound effect".split()
 )
 
+_NUMBERS = frozenset((int, float, bool, type(None)))
+
 
 def map_strings(value: T, change: Callable[[str], str], skip: frozenset[str] = _OURS) -> T:
     """The same structure (structs, dataclasses, mappings, sequences) with every string leaf changed.
@@ -38,12 +40,17 @@ def map_strings(value: T, change: Callable[[str], str], skip: frozenset[str] = _
         return item if name in skip and isinstance(item, str) else walk(item)
 
     def walk(item: Any) -> Any:
+        if type(item) in _NUMBERS:
+            return item
         if isinstance(item, str):
             return change(item)
         if isinstance(item, msgspec.Struct):
-            return msgspec.structs.replace(
-                item, **{name: field(name, getattr(item, name)) for name in item.__struct_fields__}
-            )
+            changed = {}
+            for name in item.__struct_fields__:
+                old = getattr(item, name)
+                if type(old) not in _NUMBERS and (new := field(name, old)) is not old:
+                    changed[name] = new
+            return msgspec.structs.replace(item, **changed) if changed else item
         if dataclasses.is_dataclass(item) and not isinstance(item, type):
             names = [each.name for each in dataclasses.fields(item)]
             return dataclasses.replace(item, **{name: field(name, getattr(item, name)) for name in names})
@@ -53,7 +60,12 @@ def map_strings(value: T, change: Callable[[str], str], skip: frozenset[str] = _
                 for key, inside in item.items()
             }
         if isinstance(item, (list, tuple)):
-            return type(item)(walk(inside) for inside in item)
+            # Columns of numbers are most of a report; what has no string in it stays the same object.
+            if _NUMBERS.issuperset(map(type, item)):
+                return item
+            walked = [walk(inside) for inside in item]
+            is_same = all(new is old for new, old in zip(walked, item, strict=True))
+            return item if is_same else type(item)(walked)
         return item
 
     return cast("T", walk(value))

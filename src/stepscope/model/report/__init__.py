@@ -18,6 +18,8 @@ from stepscope.model.report.account import (
     Device,
     HostShares,
     Idle,
+    StepIdle,
+    StepParts,
     Variation,
 )
 from stepscope.model.report.base import (
@@ -62,6 +64,8 @@ from stepscope.model.report.signal import Event, SignalStep, SignalSummary
 from stepscope.model.report.source import Input, Tool, Verdict
 from stepscope.model.report.table import Collective, Kernel, Operator, Straggler
 from stepscope.model.report.time import Clocks, RankClock, Representative, Step, TelemetryClock, Window
+from stepscope.model.report.timeline import Lane, LaneKind, Timeline
+from stepscope.model.text import Lang
 
 __all__ = [
     "IDLE_CAUSES",
@@ -90,6 +94,8 @@ __all__ = [
     "InputKind",
     "Kernel",
     "LagStatus",
+    "Lane",
+    "LaneKind",
     "LayerName",
     "Named",
     "Op",
@@ -109,10 +115,13 @@ __all__ = [
     "SignalStep",
     "SignalSummary",
     "Step",
+    "StepIdle",
+    "StepParts",
     "StepUse",
     "Straggler",
     "Subject",
     "TelemetryClock",
+    "Timeline",
     "Tool",
     "Undecided",
     "Variation",
@@ -138,6 +147,8 @@ class Report(Part, frozen=True, kw_only=True):
     """The version of this shape."""
     tool: Tool
     """Who wrote it."""
+    lang: Lang | None = None
+    """The language of its sentences; absent where the writer did not say."""
     verdict: Verdict
     """The one-line answer."""
     health: Health
@@ -152,6 +163,8 @@ class Report(Part, frozen=True, kw_only=True):
     """Every step of every rank, also those not counted."""
     accounting: tuple[Accounting, ...] = field(default_factory=written)
     """For every rank and device a row over steps, where there are any, and one over the trace."""
+    timelines: tuple[Timeline, ...] = field(default_factory=written)
+    """The longest step of the row that the verdict speaks of, then of a few other rows."""
     operators: tuple[Operator, ...] = field(default_factory=written)
     """Up to 50 a rank, hottest first."""
     top_operators: tuple[Operator, ...] = field(default_factory=written)
