@@ -36,6 +36,14 @@ def _escaped(match: re.Match[str]) -> str:
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
 
+def embedded(report_: Report) -> str:
+    """The report as compact JSON that may stand in an HTML `<script>`: nothing in it can end the element."""
+    text = encode(report_).decode()
+    for mark in "<>&":
+        text = text.replace(mark, f"\\u{ord(mark):04x}")
+    return _STEERING.sub(_escaped, text)
+
+
 def schema() -> dict[str, Any]:
     """The JSON Schema (2020-12) of `stepscope.report/1`, made from the structs.
 

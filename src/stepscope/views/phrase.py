@@ -78,14 +78,21 @@ def compact(row: report.Accounting, report_: report.Report, lang: Lang) -> list[
     whole = row.total_ns or 1
     times = (row.compute_ns, row.communication_exposed_ns, row.copy_exposed_ns, row.idle_ns)
     largest = largest_idle(row)
-    cause = ""
-    if largest is not None:
-        name = part_of(row, largest[0]).in_(lang)
-        for prefix in ("idle, ", "idle ", "空闲："):
-            name = name.removeprefix(prefix)
-        cause = f"{name} {percent(largest[1] / whole)}"
+    cause = "" if largest is None else f"{cause_of(row, largest[0], lang)} {percent(largest[1] / whole)}"
     each = duration(per_step(row, row.total_ns))
     return [owner_of(row, report_, lang), each, *(percent(time / whole) for time in times), cause]
+
+
+def cause_of(row: report.Accounting, part: str, lang: Lang) -> str:
+    """An idle cause of a row where idle time is spoken of already."""
+    return without_idle(part_of(row, part).in_(lang))
+
+
+def without_idle(name: str) -> str:
+    """The name of an idle cause without the word for idle."""
+    for prefix in ("idle, ", "idle ", "空闲："):
+        name = name.removeprefix(prefix)
+    return name
 
 
 def _causes(why: str, rules: Iterable[str], lang: Lang, name: Callable[[str], str]) -> str:

@@ -192,8 +192,21 @@ class Report(Part, frozen=True, kw_only=True):
 
 
 def encode(report: Report) -> bytes:
-    """The report as compact JSON in UTF-8, fields in the order of the schema's classes."""
-    return msgspec.json.encode(report)
+    """The report as compact JSON in UTF-8, fields in the order of the schema's classes.
+
+    A lone surrogate, as in the name of a file that is no UTF-8, is U+FFFD: JSON in UTF-8 has no other way.
+    """
+    try:
+        return msgspec.json.encode(report)
+    except UnicodeEncodeError:
+        from stepscope.model.redact import map_strings
+
+        sound = map_strings(report, _without_surrogates, skip=frozenset())
+        return msgspec.json.encode(sound)
+
+
+def _without_surrogates(text: str) -> str:
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def decode(data: bytes | str) -> Report:
