@@ -17,6 +17,8 @@ from stepscope.views.shape import device_name, largest_idle, readable
 
 MOST_ROWS = 60
 _NAME_WIDTH = 120
+_WIDE = 8
+"""A table with more columns is set smaller on paper."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +217,7 @@ INPUTS = Table(
     Text(en="Inputs", zh="输入"),
     lambda r: r.inputs,
     (
-        _column(_NAME, "name", is_number=False),
+        _column(_NAME, "name", lambda value, _: code(value), is_number=False),
         _column(Text(en="format", zh="格式"), "format", is_number=False),
         _RANK,
         _column(Text(en="ranks of the job", zh="作业的 rank 数"), "world_size", _count),
@@ -294,7 +296,7 @@ def drawn(rows: Sequence[Any], columns: Sequence[Column], lang: Lang, most: int 
     more = len(rows) - len(shown)
     return tag(
         "div",
-        tag("table", tag("thead", head), tag("tbody", body)),
+        tag("table", tag("thead", head), tag("tbody", body), class_="wide" if len(kept) > _WIDE else None),
         tag("p", f"+ {more:,} {word('more_rows', lang)}", class_="note") if more else None,
         class_="scroll",
         tabindex=0,
