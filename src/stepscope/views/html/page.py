@@ -339,10 +339,10 @@ def _next(report_: report.Report, lang: Lang) -> tuple[Text | str, Child] | None
 _SECTIONS: dict[str, Section] = {
     "cards": _cards,
     "where": _where,
+    "data": _health,
     "steps": _steps,
     "timeline": _timelines,
     "hottest": _operators,
-    "data": _health,
     "open": _open,
     "details": _tables,
     "next": _next,
