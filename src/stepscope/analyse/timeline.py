@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -19,7 +18,7 @@ import numpy.typing as npt
 from stepscope.analyse.group import groups
 from stepscope.analyse.idle import IdlePieces
 from stepscope.model import report
-from stepscope.model.interval import pairs, single, union
+from stepscope.model.interval import pairs, union
 from stepscope.model.report import IDLE_CAUSES
 from stepscope.model.trace import I32, I64, Trace
 from stepscope.trace.category import Kind
@@ -54,16 +53,38 @@ class Pieces:
     def __len__(self) -> int:
         return len(self.start)
 
+    @property
+    def has_events(self) -> bool:
+        """Each piece has an event: idle time has none."""
+        return bool((self.row >= 0).all())
+
+    def part(self, low: int, high: int, shift: int) -> Pieces:
+        """The pieces from `low` to `high`, earlier by `shift`."""
+        return Pieces(
+            self.start[low:high] - shift,
+            self.end[low:high] - shift,
+            self.busy[low:high],
+            self.count[low:high],
+            self.row[low:high],
+            self.longest[low:high],
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class _Lane:
+    """One lane before its pieces are merged: `start` and `end` of its intervals, in any order."""
+
     kind: report.LaneKind
     what: str
-    pieces: Pieces
+    start: I64
+    end: I64
+    row: I32 | None = None
+    """The core row of each interval, `None` for a thread and for idle time."""
     stream: int | None = None
     thread: str | None = None
     rows: HostRows | None = None
-    """A thread's rows of this cause, from which its pieces get their names."""
+    cause: int = -1
+    """A thread's rows, and the cause of those from which its pieces get their names."""
 
 
 def timeline(
@@ -81,27 +102,49 @@ def timeline(
     Without `is_idle_told` idle time has no cause but `unknown`.
     """
     start_ns, end_ns = window
-    streams = list(_streams(activities, start_ns, end_ns))
-    hosts = list(_threads(trace, threads, start_ns, end_ns))
-    chosen, num_streams = _most(streams, MOST_STREAMS, lambda lane: lane.stream)
-    driving, num_threads = _most(hosts, MOST_THREADS, lambda lane: lane.thread)
-    lanes = [*chosen, *driving, *_idle(idle, start_ns, end_ns, is_idle_told)]
+    chosen, num_streams = _most(list(_streams(activities, start_ns, end_ns)), MOST_STREAMS)
+    hosts, num_threads = _most(list(_threads(trace, threads, start_ns, end_ns)), MOST_THREADS)
+    lanes = [*chosen, *hosts, *_idle(idle, start_ns, end_ns, is_idle_told)]
+    # All lanes are laid end to end, too far apart to touch: merging them is merging one.
+    stride = 3 * (end_ns - start_ns)
     resolution = max(1, (end_ns - start_ns) // PER_WINDOW)
-    lanes = [replace(lane, pieces=merged(lane.pieces, resolution)) for lane in lanes]
-    while sum(len(lane.pieces) for lane in lanes) > MOST_PIECES and resolution < end_ns - start_ns:
+    pieces = merged(_laid(lanes, start_ns, stride), resolution)
+    while len(pieces) > MOST_PIECES and resolution < end_ns - start_ns:
         resolution *= 2
-        lanes = [replace(lane, pieces=merged(lane.pieces, resolution)) for lane in lanes]
-    lanes = [_named(lane) for lane in lanes]
-    names, place = _names(trace, lanes)
+        pieces = merged(pieces, resolution)
+    bounds = np.searchsorted(pieces.start, np.arange(len(lanes) + 1) * stride)
+    split = [
+        _named(lane, pieces.part(low, high, n * stride), start_ns, resolution)
+        for n, (lane, low, high) in enumerate(
+            zip(lanes, bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
+        )
+    ]
+    names, place = _names(trace, [each for each in split if each.has_events])
     return report.Timeline(
         start_ns=start_ns,
         dur_ns=end_ns - start_ns,
         resolution_ns=resolution,
         step=step,
-        lanes=tuple(_told(lane, trace, start_ns, place) for lane in lanes),
+        lanes=tuple(_told(lane, each, trace, place) for lane, each in zip(lanes, split, strict=True)),
         names=names,
         num_left_out=num_streams + num_threads or None,
     )
+
+
+def _laid(lanes: Sequence[_Lane], start_ns: int, stride: int) -> Pieces:
+    """Every interval of every lane as a piece, from the window's start on, each lane a stride further."""
+    if not lanes:
+        return single_pieces(_NONE, _NONE, _NONE)
+    shift = np.repeat(np.arange(len(lanes)) * stride - start_ns, [len(lane.start) for lane in lanes])
+    rows = [np.full(len(lane.start), -1) if lane.row is None else lane.row for lane in lanes]
+    return single_pieces(
+        np.concatenate([lane.start for lane in lanes]) + shift,
+        np.concatenate([lane.end for lane in lanes]) + shift,
+        np.concatenate(rows),
+    )
+
+
+_NONE = np.empty(0, dtype=np.int64)
 
 
 def merged(pieces: Pieces, resolution_ns: int) -> Pieces:
@@ -123,8 +166,8 @@ def merged(pieces: Pieces, resolution_ns: int) -> Pieces:
     longest = np.maximum.reduceat(pieces.longest, heads)
     is_longest = pieces.longest == np.repeat(longest, tails - heads + 1)
     at = np.flatnonzero(is_longest)
-    group = np.cumsum(is_first)[at] - 1
-    at = at[np.diff(group, prepend=-1) > 0]
+    group = np.cumsum(is_first)[at]
+    at = at[np.append(True, group[1:] > group[:-1])]
     return Pieces(
         pieces.start[heads],
         reach[tails],
@@ -135,31 +178,28 @@ def merged(pieces: Pieces, resolution_ns: int) -> Pieces:
     )
 
 
-def single_pieces(start: I64, end: I64, row: I32 | I64 | int) -> Pieces:
+def single_pieces(start: I64, end: I64, row: I32 | I64) -> Pieces:
     """Every interval as a piece of its own, by start."""
     order = np.argsort(start, kind="stable")
     start, end = start[order], end[order]
-    rows = np.broadcast_to(np.asarray(row, dtype=np.int64), (len(order),))[order]
-    return Pieces(start, end, end - start, np.ones(len(order), np.int64), rows, end - start)
+    length = end - start
+    return Pieces(start, end, length, np.ones(len(order), np.int64), row[order].astype(np.int64), length)
 
 
 def _streams(activities: Activities, start_ns: int, end_ns: int) -> Iterable[_Lane]:
-    inside = (activities.start_ns < end_ns) & (activities.end_ns > start_ns)
     # A corrupt record is neither work nor idle: the accounting calls its time unknown.
-    mine = activities.take(inside & (activities.end_ns > activities.start_ns))
-    for stream, at in groups(mine.stream):
-        for cls, among in groups(mine.cls[at]):
-            which = at[among]
-            start = np.maximum(mine.start_ns[which], start_ns)
-            end = np.minimum(mine.end_ns[which], end_ns)
-            sound = mine.part[which] != UNEXPLAINED
-            if sound.any():
-                yield _Lane(
-                    "stream",
-                    CLASSES[cls],
-                    single_pieces(start[sound], end[sound], mine.row[which][sound]),
-                    stream=stream,
-                )
+    inside = np.flatnonzero(
+        (activities.start_ns < end_ns)
+        & (activities.end_ns > np.maximum(activities.start_ns, start_ns))
+        & (activities.part != UNEXPLAINED)
+    )
+    start = np.maximum(activities.start_ns[inside], start_ns)
+    end = np.minimum(activities.end_ns[inside], end_ns)
+    row, cls = activities.row[inside], activities.cls[inside]
+    for stream, at in groups(activities.stream[inside]):
+        for which, among in groups(cls[at]):
+            mine = at[among]
+            yield _Lane("stream", CLASSES[which], start[mine], end[mine], row[mine], stream=stream)
 
 
 def _threads(trace: Trace, threads: Threads, start_ns: int, end_ns: int) -> Iterable[_Lane]:
@@ -172,124 +212,130 @@ def _threads(trace: Trace, threads: Threads, start_ns: int, end_ns: int) -> Iter
         name = f"{where.tid}" if where.thread_name is None else where.thread_name
         start, end, cause = cause_pieces(rows, {}, start_ns, end_ns)
         open_ = union(rows.start_ns, rows.end_ns, is_sorted=True)
-        for which in np.unique(cause).tolist():
-            mine = cause == which
-            low, high = start[mine], end[mine]
+        for which, at in groups(cause):
+            low, high = start[at], end[at]
             if which in (PYTHON, UNKNOWN):
                 # Where no row is open nothing was recorded: that is no work of the thread.
                 _, _, low, high = pairs(low, high, open_.start, open_.end)
             if len(low):
-                yield _Lane(
-                    "thread",
-                    ORDER[which],
-                    single_pieces(low, high, -1),
-                    thread=name,
-                    rows=_chosen(rows, rows.cause == which),
-                )
+                yield _Lane("thread", ORDER[which], low, high, thread=name, rows=rows, cause=which)
 
 
 def _inside(rows: HostRows, start_ns: int, end_ns: int) -> HostRows:
-    """What of a thread's rows lies in the window, without those that say nothing of its work."""
-    says = ~rows.is_transparent | (rows.kind == Kind.OVERHEAD)
-    cut = _chosen(rows, says & (rows.start_ns < end_ns) & (rows.end_ns > start_ns))
-    return replace(cut, start_ns=np.maximum(cut.start_ns, start_ns), end_ns=np.minimum(cut.end_ns, end_ns))
-
-
-def _chosen(rows: HostRows, mask: npt.NDArray[np.bool_]) -> HostRows:
-    cause = rows.cause[mask]
+    """A thread's rows cut to the window; those outside it or that say nothing of its work are empty."""
+    until = int(np.searchsorted(rows.start_ns, end_ns))
+    reach = np.maximum.accumulate(rows.end_ns[:until])
+    here = slice(int(np.searchsorted(reach, start_ns, side="right")), until)
+    is_silent = rows.is_transparent[here] & (rows.kind[here] != Kind.OVERHEAD)
+    start = np.maximum(rows.start_ns[here], start_ns)
+    end = np.where(is_silent, start, np.minimum(rows.end_ns[here], end_ns))
+    cause = rows.cause[here]
     return HostRows(
-        row=rows.row[mask],
-        name_id=rows.name_id[mask],
-        start_ns=rows.start_ns[mask],
-        end_ns=rows.end_ns[mask],
+        row=rows.row[here],
+        name_id=rows.name_id[here],
+        start_ns=start,
+        end_ns=end,
         cause=cause,
-        kind=rows.kind[mask],
-        is_waiting=rows.is_waiting[mask],
-        is_plain_annotation=rows.is_plain_annotation[mask],
-        is_transparent=rows.is_transparent[mask],
-        present=frozenset(np.unique(cause).tolist()),
+        kind=rows.kind[here],
+        is_waiting=rows.is_waiting[here],
+        is_plain_annotation=rows.is_plain_annotation[here],
+        is_transparent=rows.is_transparent[here],
+        present=frozenset(np.flatnonzero(np.bincount(cause, minlength=1)).tolist()),
         is_recorded=rows.is_recorded,
     )
 
 
 def _idle(idle: IdlePieces, start_ns: int, end_ns: int, is_told: bool) -> Iterable[_Lane]:
-    window = single(start_ns, end_ns)
-    _, at, low, high = pairs(window.start, window.end, idle.start, idle.end)
-    cause = idle.cause[at] if is_told else np.full(len(at), IDLE_CAUSES.index("unknown"))
-    for which in range(len(IDLE_CAUSES)):
-        mine = cause == which
-        if mine.any():
-            yield _Lane("idle", IDLE_CAUSES[which], single_pieces(low[mine], high[mine], -1))
+    inside = np.flatnonzero((idle.start < end_ns) & (idle.end > start_ns))
+    start, end = np.maximum(idle.start[inside], start_ns), np.minimum(idle.end[inside], end_ns)
+    cause = idle.cause[inside] if is_told else np.full(len(inside), IDLE_CAUSES.index("unknown"), np.int32)
+    for which, at in groups(cause):
+        yield _Lane("idle", IDLE_CAUSES[which], start[at], end[at])
 
 
-def _most(lanes: Sequence[_Lane], most: int, owner: Any) -> tuple[list[_Lane], int]:
-    """The lanes of the owners with most in them, in their order, and how many owners are left out."""
-    busy: Counter[Any] = Counter()
+def _most(lanes: Sequence[_Lane], most: int) -> tuple[list[_Lane], int]:
+    """The lanes of the streams or threads with most in them, in their order, and how many are left out."""
+    busy: Counter[int | str | None] = Counter()
     for lane in lanes:
-        busy[owner(lane)] += int(lane.pieces.busy.sum())
-    # Threads that drive the step come first: they stay, however much others wait.
-    first = list(dict.fromkeys(owner(lane) for lane in lanes))[:1]
+        busy[_owner(lane)] += int((lane.end - lane.start).sum())
+    # The thread of the steps comes first: it stays, however much others wait.
+    first = list(busy)[:1]
     kept = set([*first, *(who for who, _ in busy.most_common() if who not in first)][:most])
-    return [lane for lane in lanes if owner(lane) in kept], len(busy) - len(kept)
+    return [lane for lane in lanes if _owner(lane) in kept], len(busy) - len(kept)
 
 
-def _named(lane: _Lane) -> _Lane:
-    """A thread's lane with, for each piece, the innermost of the rows that cover most of it.
+def _owner(lane: _Lane) -> int | str | None:
+    return lane.stream if lane.thread is None else lane.thread
 
-    A row that covers at least half as much as any other counts: the outermost ones say least.
+
+def _named(lane: _Lane, pieces: Pieces, start_ns: int, resolution_ns: int) -> Pieces:
+    """A thread's pieces, each with the innermost of its rows that cover most of it.
+
+    A row that covers at least half as much as any other counts: the outermost ones say least. Rows of less
+    than half the resolution, which are nearly all, are looked at only where there is no longer one.
     """
-    rows, pieces = lane.rows, lane.pieces
+    rows = lane.rows
     if rows is None:
-        return lane
-    row, piece, low, high = pairs(rows.start_ns, rows.end_ns, pieces.start, pieces.end)
+        return pieces
+    is_mine = rows.cause == lane.cause
+    long = np.flatnonzero(is_mine & (2 * (rows.end_ns - rows.start_ns) >= resolution_ns))
+    deepest = _deepest(rows, long, pieces.start + start_ns, pieces.end + start_ns)
+    open_ = np.flatnonzero(deepest < 0)
+    if len(open_):
+        start, end = pieces.start[open_] + start_ns, pieces.end[open_] + start_ns
+        deepest[open_] = _deepest(rows, np.flatnonzero(is_mine), start, end)
+    return replace(pieces, row=rows.row[deepest].astype(np.int64))
+
+
+def _deepest(rows: HostRows, at: npt.NDArray[np.intp], start: I64, end: I64) -> npt.NDArray[np.intp]:
+    """For each piece the place of the innermost row that covers most of it, -1 where no row does."""
+    row, piece, low, high = pairs(rows.start_ns[at], rows.end_ns[at], start, end)
     covers = high - low
-    most = np.zeros(len(pieces), dtype=np.int64)
+    most = np.zeros(len(start), dtype=np.int64)
     np.maximum.at(most, piece, covers)
     enough = 2 * covers >= most[piece]
-    deepest = np.zeros(len(pieces), dtype=np.int64)
-    np.maximum.at(deepest, piece[enough], row[enough])
-    return replace(lane, pieces=replace(pieces, row=rows.row[deepest].astype(np.int64)))
+    deepest = np.full(len(start), -1, dtype=np.intp)
+    np.maximum.at(deepest, piece[enough], at[row[enough]])
+    return deepest
 
 
-def _names(trace: Trace, lanes: Sequence[_Lane]) -> tuple[tuple[str, ...], dict[int, int]]:
+def _names(trace: Trace, pieces: Sequence[Pieces]) -> tuple[tuple[str, ...], dict[int, int]]:
     """The names to show, and where in them each name of the trace stands."""
-    busy: Counter[int] = Counter()
-    for lane in lanes:
-        if lane.kind != "idle":
-            ids = trace.spans.name_id[lane.pieces.row]
-            for name, at in groups(ids):
-                busy[name] += int(lane.pieces.busy[at].sum())
+    if not pieces:
+        return (), {}
+    ids = trace.spans.name_id[np.concatenate([each.row for each in pieces])]
+    busy = np.bincount(ids, weights=np.concatenate([each.busy for each in pieces]))
+    used = np.flatnonzero(np.bincount(ids))
     names: list[str] = []
     place: dict[int, int] = {}
-    left, is_out = MOST_NAME_CHARACTERS, False
-    for name, _ in busy.most_common():
+    out: list[int] = []
+    left = MOST_NAME_CHARACTERS
+    for name in used[np.argsort(-busy[used], kind="stable")].tolist():
         text = trace.names[name]
         if len(text) <= left:
             left -= len(text)
             place[name] = len(names)
             names.append(text)
         else:
-            is_out = True
-    if is_out:
-        place |= dict.fromkeys((name for name in busy if name not in place), len(names))
+            out.append(name)
+    if out:
+        place |= dict.fromkeys(out, len(names))
         names.append(LEFT_OUT)
     return tuple(names), place
 
 
-def _told(lane: _Lane, trace: Trace, start_ns: int, place: dict[int, int]) -> report.Lane:
-    pieces = lane.pieces
-    has_events = lane.kind != "idle"
-    ids = trace.spans.name_id[pieces.row].tolist() if has_events else []
+def _told(lane: _Lane, pieces: Pieces, trace: Trace, place: dict[int, int]) -> report.Lane:
+    has_events = pieces.has_events
     return report.Lane(
         kind=lane.kind,
         what=lane.what,
         stream=lane.stream,
         thread=lane.thread,
-        start_ns=tuple((pieces.start - start_ns).tolist()),
+        start_ns=tuple(pieces.start.tolist()),
         dur_ns=tuple((pieces.end - pieces.start).tolist()),
         busy_ns=tuple(pieces.busy.tolist()),
         count=tuple(pieces.count.tolist()),
-        name=tuple(place[name] for name in ids),
+        name=tuple(place[name] for name in trace.spans.name_id[pieces.row].tolist()) if has_events else (),
         span=tuple(trace.spans.index[pieces.row].tolist()) if has_events else (),
     )
 

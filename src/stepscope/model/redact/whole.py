@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import types
+import typing
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
@@ -30,6 +32,21 @@ _OURS = frozenset(
 _NUMBERS = frozenset((int, float, bool, type(None)))
 
 
+@functools.cache
+def _speaking(cls: type[msgspec.Struct]) -> tuple[str, ...]:
+    """The fields of a struct that may hold a string: columns of numbers are most of a report."""
+    return tuple(each.name for each in msgspec.structs.fields(cls) if not _is_of_numbers(each.type))
+
+
+def _is_of_numbers(kind: Any) -> bool:
+    """Whether a field of this type holds numbers, or tuples of them, and nothing else."""
+    if kind in _NUMBERS:
+        return True
+    inside = [each for each in typing.get_args(kind) if each is not Ellipsis]
+    is_plain = typing.get_origin(kind) in (tuple, typing.Union, types.UnionType)
+    return is_plain and all(map(_is_of_numbers, inside))
+
+
 def map_strings(value: T, change: Callable[[str], str], skip: frozenset[str] = _OURS) -> T:
     """The same structure (structs, dataclasses, mappings, sequences) with every string leaf changed.
 
@@ -46,7 +63,7 @@ def map_strings(value: T, change: Callable[[str], str], skip: frozenset[str] = _
             return change(item)
         if isinstance(item, msgspec.Struct):
             changed = {}
-            for name in item.__struct_fields__:
+            for name in _speaking(type(item)):
                 old = getattr(item, name)
                 if type(old) not in _NUMBERS and (new := field(name, old)) is not old:
                     changed[name] = new
@@ -60,9 +77,7 @@ def map_strings(value: T, change: Callable[[str], str], skip: frozenset[str] = _
                 for key, inside in item.items()
             }
         if isinstance(item, (list, tuple)):
-            # Columns of numbers are most of a report; what has no string in it stays the same object.
-            if _NUMBERS.issuperset(map(type, item)):
-                return item
+            # What has no string in it stays the same object.
             walked = [walk(inside) for inside in item]
             is_same = all(new is old for new, old in zip(walked, item, strict=True))
             return item if is_same else type(item)(walked)
