@@ -246,3 +246,11 @@ def test_a_row_tells_its_steps_and_how_many_it_left_out(monkeypatch: pytest.Monk
     monkeypatch.setattr(account, "MOST_STEPS", 4)
     (thin,) = analyse_rank(load_bytes(b.bytes(), "x.json"))
     assert (len(thin.accounting[0].by_step), thin.accounting[0].steps_left_out) == (4, 2)
+
+
+def test_a_hole_of_just_the_resolution_stays() -> None:
+    pieces, _ = true_pieces([(0, 10), (15, 5), (30, 4)])
+    assert merged(pieces, 5).start.tolist() == [0, 15, 30]
+    one = merged(pieces, 6)
+    assert (one.start.tolist(), one.end.tolist()) == ([0, 30], [20, 34])
+    assert (one.busy.tolist(), one.count.tolist(), one.row.tolist()) == ([15, 4], [2, 1], [0, 2])
