@@ -17,6 +17,7 @@ from stepscope.views.shape import device_name, largest_idle, readable
 
 MOST_ROWS = 60
 _NAME_WIDTH = 120
+_WHOLE_WIDTH = 20
 _WIDE = 8
 """A table with more columns is set smaller on paper."""
 
@@ -58,8 +59,10 @@ def _of(unit: str) -> Callable[[float | None, Lang], str]:
     return lambda value, lang: "" if value is None else scaled(value, unit)
 
 
-def _plain(value: Any, lang: Lang) -> str:
-    return "" if value is None else str(value)
+def _plain(value: Any, lang: Lang) -> Child:
+    """A number, a word or a text; a word is not broken, however narrow its column."""
+    text = "" if value is None else str(value)
+    return tag("span", text, class_="whole") if 0 < len(text) <= _WHOLE_WIDTH and " " not in text else text
 
 
 def _name(value: str | None, lang: Lang) -> Child:
@@ -318,11 +321,14 @@ def section(table: Table, report_: report.Report, lang: Lang) -> Markup | None:
     rows = table.rows(report_)
     if not rows:
         return None
+    # Of one rank its number says nothing, but among the inputs, where it is what a file says of itself.
+    is_told = table is INPUTS or len({getattr(row, "rank", None) for row in rows}) > 1
+    columns = [column for column in table.columns if column is not _RANK or is_told]
     title = f"{table.title.in_(lang)}{brackets(f'{len(rows):,}', lang)}"
     return tag(
         "details",
         tag("summary", tag("h3", title)),
         tag("p", table.note.in_(lang), class_="note") if table.note is not None else None,
-        drawn(rows, table.columns, lang, table.most),
+        drawn(rows, columns, lang, table.most),
         id=table.id,
     )
