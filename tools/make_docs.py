@@ -113,9 +113,14 @@ def report_page() -> str:
 
 
 def meanings(cls: type) -> dict[str, str]:
-    """What is written below each field of a class, on one line; a field without it is absent."""
+    """What is written below each field of a class, on one line; a field without it is absent.
+
+    A class without fields of its own has those of the class that it is a kind of.
+    """
     (found,) = ast.parse(inspect.getsource(cls)).body
     assert isinstance(found, ast.ClassDef)
+    if not cls.__annotations__ and cls.__base__ is not None and "__annotations__" in vars(cls.__base__):
+        return meanings(cls.__base__)
     return {
         field.target.id: " ".join(below.value.value.split())
         for field, below in itertools.pairwise(found.body)

@@ -99,6 +99,8 @@ def diagnose(
     for MFU; without it MFU is derived where recorded shapes tell. `jobs` files are read at the same time.
     `shown_as` gives names to show in the place of paths.
 
+    In a notebook the report shows itself as its HTML page.
+
     An input that cannot be used is named in `report.inputs[].error`. Raises
     `stepscope.model.error.StepscopeError` where none can be used, or where the options make no sense.
     """
@@ -106,6 +108,7 @@ def diagnose(
     from stepscope.diagnose import diagnose as diagnose_ranks
     from stepscope.rules import load_catalog
     from stepscope.trace.load import discover
+    from stepscope.views.notebook import shown
 
     _check_options(
         steps=steps,
@@ -156,7 +159,7 @@ def diagnose(
     for read in reads:
         known = known | read.known
     key = redact_key.encode() if redact_key else redact.key_of_inputs(i.sha256 or i.name for i in inputs)
-    return redact.redact_report(report, key=key, known=known, keep_identities=keep_identities)
+    return shown(redact.redact_report(report, key=key, known=known, keep_identities=keep_identities))
 
 
 def _check_options(**given: Any) -> None:

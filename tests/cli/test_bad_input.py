@@ -335,6 +335,7 @@ WRITING = [
     ("diagnose", "{}"),
     ("diagnose", "{}", "--format", "json"),
     ("diagnose", "{}", "--format", "markdown"),
+    ("diagnose", "{}", "--format", "html"),
     ("rules",),
     ("explain", "input-starvation"),
     ("doctor",),

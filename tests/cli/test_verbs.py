@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import gzip
+import html
 import json
 import os
 import re
@@ -69,14 +70,14 @@ def test_the_demo_finds_what_was_planted(stepscope: Run) -> None:
 
 
 def test_the_demo_shows_no_path_of_this_machine(stepscope: Run, root: Path) -> None:
-    for form in ("text", "json", "markdown"):
+    for form in ("text", "json", "markdown", "html"):
         out = stepscope("demo", "--format", form).out
         assert str(root) not in out
-        assert ("demo.pt.trace.json.gz" in out) == (form == "json")
+        assert ("demo.pt.trace.json.gz" in out) == (form in ("json", "html"))
 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])
-@pytest.mark.parametrize("form", ["text", "json", "markdown"])
+@pytest.mark.parametrize("form", ["text", "json", "markdown", "html"])
 def test_every_form_and_language_answers_and_ends_with_a_command(
     stepscope: Run, sample: Path, form: str, lang: str
 ) -> None:
@@ -95,7 +96,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "rules": (),
     "explain": ("input-starvation",),
 }
-FORMS = {"diagnose": ("text", "json", "markdown"), "demo": ("text",), "doctor": ("text", "json")}
+FORMS = {"diagnose": ("text", "json", "markdown", "html"), "demo": ("text",), "doctor": ("text", "json")}
 """Where a verb has forms to choose from."""
 
 
@@ -121,6 +122,12 @@ def test_every_answer_ends_with_a_command_that_can_be_run(
     label = {"en": "Next: ", "zh": "下一步："}[lang]
     if form == "json":
         command = json.loads(done.out)["next"]
+    elif form == "html":
+        data = re.search(r'id="stepscope-report">(.*?)</script>', done.out, re.DOTALL)
+        assert data is not None
+        command = json.loads(data[1])["next"]
+        last = done.out.rpartition('<pre class="command"')[2].partition(">")[2].partition("</pre>")[0]
+        assert html.unescape(last) == command
     elif form == "markdown":
         assert lines[-5].rstrip() == label.rstrip()
         command = lines[-2]
@@ -304,7 +311,7 @@ def test_the_key_of_the_site_names_hosts_the_same_in_every_report(
     assert "trainer17" in done.out
 
 
-@pytest.mark.parametrize("form", ["text", "json", "markdown"])
+@pytest.mark.parametrize("form", ["text", "json", "markdown", "html"])
 def test_no_secret_host_or_user_of_a_public_trace_leaves(
     stepscope: Run, shared_data: Path, form: str
 ) -> None:
@@ -318,3 +325,19 @@ def test_no_secret_host_or_user_of_a_public_trace_leaves(
         assert done.report["inputs"][0]["redacted"] == 1
     done = stepscope("diagnose", trace, "--format", form, "--no-redact")
     assert metadata["system"]["env"]["HF_TOKEN"] not in done.out
+
+
+@pytest.mark.parametrize("form", ["json", "html"])
+def test_names_in_a_picture_give_nobody_away(stepscope: Run, sample: Path, tmp_path: Path, form: str) -> None:
+    """What only a timeline shows (an op of a single call, the name of a thread) is redacted like the rest."""
+    text = gzip.decompress(sample.read_bytes()).decode()
+    text = text.replace("pt_autograd_0", "worker of /home/mallory/x", 1)
+    text = text.replace("aten::stack", "load /home/mallory/data on trainer17.corp.example.com")
+    (tmp_path / "x.json").write_text(text)
+    done = stepscope("diagnose", "x.json", "--format", form, cwd=tmp_path)
+    assert done.code == 0, done.err
+    assert "worker of /home/user-" in done.out
+    for name in ("mallory", "trainer17"):
+        assert name not in done.out
+    kept = stepscope("diagnose", "x.json", "--format", form, "--no-redact", cwd=tmp_path)
+    assert "mallory" in kept.out

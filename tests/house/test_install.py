@@ -95,6 +95,12 @@ def test_an_installed_wheel_is_within_its_budget_and_answers(root: Path, tmp_pat
     )
     assert demo.returncode == 0, demo.stderr
     assert "input-starvation" in demo.stdout
+    page = subprocess.run(
+        [venv / "bin/stepscope", "demo", "--format", "html"],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert page.returncode == 0, page.stderr
+    assert "prefers-color-scheme" in page.stdout
 
 
 @pytest.mark.slow

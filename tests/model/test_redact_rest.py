@@ -115,3 +115,18 @@ def test_a_project_below_a_home_is_not_taken_from_other_texts() -> None:
     assert names.apply("/home/alice/src/core/x/y.py") == f"/home/{user}/src/core/x/y.py"
     assert names.apply("/home/alice/Mega-LM/core/x/y.py") == f"/home/{user}/Mega-LM/core/x/y.py"
     assert redact.identities_in_text("/home/mila/a/alice/x").users == {"mila", "alice"}
+
+
+def test_columns_of_numbers_are_left_as_they_are_and_every_string_is_still_found() -> None:
+    """What may hold no string is not walked, so that a picture of a step costs no redaction."""
+    from stepscope.model import report
+    from stepscope.model.redact import map_strings, strings_of
+
+    lane = report.Lane(kind="thread", what="input", thread="t", start_ns=(1, 2), dur_ns=(3, 4), name=(0, 1))
+    timeline = report.Timeline(start_ns=0, dur_ns=9, resolution_ns=1, lanes=(lane,), names=("a", "b"))
+    changed = map_strings(timeline, str.upper)
+    assert changed.lanes[0].start_ns is lane.start_ns
+    assert changed.names == ("A", "B")
+    assert changed.lanes[0].thread == "T"
+    assert sorted(strings_of(timeline)) == ["a", "b", "input", "t", "thread"]
+    assert map_strings(timeline, lambda text: text) is timeline

@@ -49,6 +49,7 @@ RULED_OUT = {"rule!": "…", "because!": "…"}
 SHAPE: dict[str, Any] = {
     "schema!": "stepscope.report/1|stepscope.report/1",
     "tool!": {"name!": "…", "version!": "…", "native_loader": True},
+    "lang": "en|zh",
     "verdict!": {
         "class!": "waiting-for-data|waiting-for-communication|computing-slowly|other-stall|healthy|undecided",
         "text!": "…",
@@ -157,6 +158,43 @@ SHAPE: dict[str, Any] = {
             },
             "input": 0,
             "status!": "ok|degraded|withheld",
+            "by_step": [
+                {
+                    "step!": 0,
+                    "total_ns!": 0,
+                    "compute_ns!": 0,
+                    "communication_exposed_ns!": 0,
+                    "copy_exposed_ns!": 0,
+                    "idle_ns!": 0,
+                    "idle!": {f"{cause}_ns": 0 for cause in CAUSES},
+                }
+            ],
+            "steps_left_out": 0,
+        }
+    ],
+    "timelines!": [
+        {
+            "row": 0,
+            "step": 0,
+            "start_ns!": 0,
+            "dur_ns!": 0,
+            "resolution_ns!": 0,
+            "lanes!": [
+                {
+                    "kind!": "stream|thread|idle",
+                    "what!": "…",
+                    "stream": 0,
+                    "thread": "…",
+                    "start_ns!": [0],
+                    "dur_ns!": [0],
+                    "busy_ns!": [0],
+                    "count!": [0],
+                    "name": [0],
+                    "span": [0],
+                }
+            ],
+            "names!": ["…"],
+            "num_left_out": 0,
         }
     ],
     "operators!": [OPERATOR],
@@ -479,6 +517,8 @@ def _unit(value: float, at: str) -> Iterator[str]:
 def _relations(r: dict[str, Any]) -> Iterator[str]:
     for place, row in enumerate(r.get("accounting", [])):
         yield from _row(row, f"report.accounting[{place}]")
+    for place, timeline in enumerate(r.get("timelines", [])):
+        yield from _timeline(timeline, r, f"report.timelines[{place}]")
     for place, step in enumerate(r.get("steps", [])):
         if step["end_ns"] - step["start_ns"] != step["dur_ns"]:
             yield f"report.steps[{place}]: dur_ns is not end_ns - start_ns"
@@ -517,8 +557,38 @@ def _row(row: dict[str, Any], at: str) -> Iterator[str]:
         yield f"{at}: the kinds do not sum to compute_ns"
     if row["scope"] == "trace" and row["num_steps"] != 0:
         yield f"{at}: a row of the whole trace counts steps"
+    yield from _steps(row, at)
     if not row["device"]:
         yield f"{at}: a device without a name"
+
+
+def _steps(row: dict[str, Any], at: str) -> Iterator[str]:
+    steps = row.get("by_step", [])
+    if steps and len(steps) + row.get("steps_left_out", 0) != row["num_steps"]:
+        yield f"{at}: by_step and steps_left_out are not all steps"
+    for each in steps:
+        parts = ("compute_ns", "communication_exposed_ns", "copy_exposed_ns", "idle_ns")
+        if sum(each[part] for part in parts) != each["total_ns"]:
+            yield f"{at}.by_step: the parts do not sum to total_ns"
+        if sum(each["idle"].values()) != each["idle_ns"]:
+            yield f"{at}.by_step: the causes do not sum to idle_ns"
+
+
+def _timeline(timeline: dict[str, Any], r: dict[str, Any], at: str) -> Iterator[str]:
+    if timeline.get("row", 0) >= max(1, len(r["accounting"])):
+        yield f"{at}: is of no row"
+    for lane in timeline["lanes"]:
+        columns = [lane[name] for name in ("start_ns", "dur_ns", "busy_ns", "count")]
+        columns += [lane[name] for name in ("name", "span") if name in lane]
+        if len({len(column) for column in columns}) != 1:
+            yield f"{at}.lanes: columns of several lengths"
+        ends = [begin + length for begin, length in zip(lane["start_ns"], lane["dur_ns"], strict=False)]
+        if any(begin < end for end, begin in zip(ends, lane["start_ns"][1:], strict=False)):
+            yield f"{at}.lanes: pieces overlap"
+        if ends and ends[-1] > timeline["dur_ns"]:
+            yield f"{at}.lanes: a piece ends behind the window"
+        if any(place >= len(timeline["names"]) for place in lane.get("name", [])):
+            yield f"{at}.lanes: a name that is not there"
 
 
 def _finding(finding: dict[str, Any], ids: list[str]) -> Iterator[str]:

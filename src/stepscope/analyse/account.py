@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from stepscope.analyse.idle import IdlePieces
 from stepscope.model.interval import Intervals, join, overlap_ns, subtract, union
-from stepscope.model.report import IDLE_CAUSES, Idle
+from stepscope.model.report import IDLE_CAUSES, Idle, StepIdle, StepParts
 from stepscope.model.trace import I64
 from stepscope.trace.link import COMMUNICATION, COMPUTE, COPY, Activities
 
@@ -101,6 +101,42 @@ def without_causes(sums: WindowSums) -> WindowSums:
     idle[:, IDLE_CAUSES.index("unknown")] = sums.idle.sum(axis=1)
     return WindowSums(
         sums.total, sums.compute, sums.communication, sums.communication_exposed, sums.copy_exposed, idle
+    )
+
+
+MOST_STEPS = 200
+"""Steps of a row that are told apart: a page has no more pixels for them."""
+
+
+def told_steps(total_ns: I64, most: int) -> npt.NDArray[np.intp]:
+    """Which steps to tell apart, in their order: all, or of more than `most` the slowest and as many evenly
+    spaced ones."""
+    num = len(total_ns)
+    if num <= most:
+        return np.arange(num)
+    slowest = np.argsort(-total_ns, kind="stable")[: most - most // 2]
+    rest = np.setdiff1d(np.arange(num), slowest)
+    spaced = rest[np.linspace(0, len(rest) - 1, most // 2).astype(np.intp)]
+    return np.union1d(slowest, spaced)
+
+
+def step_parts(number: I64, sums: WindowSums, chosen: npt.NDArray[np.bool_]) -> tuple[StepParts, ...]:
+    """The report's parts of the chosen windows, at most `MOST_STEPS` of them."""
+    at = np.flatnonzero(chosen)
+    at = at[told_steps(sums.total[at], MOST_STEPS)]
+    columns = (number, sums.total, sums.compute, sums.communication_exposed, sums.copy_exposed)
+    rows = zip(*(column[at].tolist() for column in columns), sums.idle[at].tolist(), strict=True)
+    return tuple(
+        StepParts(
+            step=step,
+            total_ns=total,
+            compute_ns=compute,
+            communication_exposed_ns=communication,
+            copy_exposed_ns=copy,
+            idle_ns=sum(idle),
+            idle=StepIdle(**{f"{cause}_ns": ns for cause, ns in zip(IDLE_CAUSES, idle, strict=True) if ns}),
+        )
+        for step, total, compute, communication, copy, idle in rows
     )
 
 

@@ -10,7 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.analyse import collective, copies, gradient, host
-from stepscope.analyse.account import Parts, WindowSums, idle_struct, parts_of, window_sums, without_causes
+from stepscope.analyse.account import (
+    Parts,
+    WindowSums,
+    idle_struct,
+    parts_of,
+    step_parts,
+    window_sums,
+    without_causes,
+)
 from stepscope.analyse.compute import compute_of, own_ns
 from stepscope.analyse.culprit import activity_culprits, culprits
 from stepscope.analyse.idle import (
@@ -25,6 +33,7 @@ from stepscope.analyse.idle import (
 from stepscope.analyse.launched import Launched
 from stepscope.analyse.phase import optimizer_steps
 from stepscope.analyse.stretch import pauses, python_stall_ns
+from stepscope.analyse.timeline import timeline
 from stepscope.analyse.use import UsedSteps
 from stepscope.analyse.variation import periodic_excess_ns, variation
 from stepscope.analyse.window import Windows, host_windows, windows
@@ -163,6 +172,7 @@ def analyse_device(p: Process, device: int) -> DeviceResult:
             p.is_blocking_copy[mine],
             rows[0].idle.copy_wait_ns,
         ),
+        timeline=_timeline(p, scopes[0], activities, idle, is_idle_told=status != "withheld"),
     )
     issues = [*_unexplained(rows[0], analysis.numbers)]
     if found.impossible and link:
@@ -224,6 +234,7 @@ def analyse_cpu(p: Process, *, is_device_unseen: bool) -> DeviceResult:
         culprits=culprits(p.trace, account.idle, p.threads.rows, scopes[0].inside),
         by_step=_by_step(p, scopes[0], sums[0]),
         numbers=_step_numbers(p, rows[0], sums[0].compute[scopes[0].chosen]),
+        timeline=_timeline(p, scopes[0], p.activities, account.idle, is_idle_told=True),
     )
     return DeviceResult(rows, analysis)
 
@@ -257,6 +268,7 @@ def _row(
     else:
         when = scope.inside
     communication = named["communication_ns"]
+    by_step = step_parts(p.used.steps.number, sums, scope.chosen) if is_steps else ()
     return report.Accounting(
         rank=p.rank,
         device=info,
@@ -277,6 +289,31 @@ def _row(
         host=host.shares(p.threads, p.is_launch_call, when),
         variation=variation(*p.used.durations()) if is_steps else None,
         status=status,
+        by_step=by_step,
+        steps_left_out=int(scope.chosen.sum()) - len(by_step) or None if is_steps else None,
+    )
+
+
+def _timeline(
+    p: Process, scope: _Scope, activities: Activities, idle: IdlePieces, *, is_idle_told: bool
+) -> report.Timeline | None:
+    """The longest counted step, or else the longest of the row; of a cut file nobody knows any."""
+    if any(loss.is_cut for loss in p.trace.losses):
+        return None
+    length = scope.windows.end_ns - scope.windows.start_ns
+    is_steps = scope.name == "steps"
+    counted = scope.chosen & p.used.counted if is_steps else scope.chosen
+    which = int(np.argmax(np.where(counted if counted.any() else scope.chosen, length, -1)))
+    if length[which] <= 0:
+        return None
+    return timeline(
+        p.trace,
+        p.threads,
+        activities,
+        idle,
+        (int(scope.windows.start_ns[which]), int(scope.windows.end_ns[which])),
+        int(p.used.steps.number[which]) if is_steps else None,
+        is_idle_told=is_idle_told,
     )
 
 

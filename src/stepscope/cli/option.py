@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 SEVERITIES = ("info", "warning", "critical")
-FORMATS = ("text", "json", "markdown")
+FORMATS = ("text", "json", "markdown", "html")
 
 
 def lang_option(function: F) -> F:
@@ -85,6 +85,10 @@ def put_report(report: Report, form: str, lang: Lang, output: str | None) -> Non
         from stepscope.views import markdown
 
         put(markdown.render(report, lang).encode(), output)
+    elif form == "html":
+        from stepscope.views import html
+
+        put(html.render(report, lang).encode(), output)
     else:
         from stepscope.views.terminal import render_report
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from stepscope.diagnose import card, data, memory, verdict, word
 from stepscope.diagnose.finding import findings
 from stepscope.diagnose.note import notes
+from stepscope.diagnose.picture import thinned, timelines
 from stepscope.diagnose.question import next_command, undecided
 from stepscope.diagnose.row import Row, judged_rows, of_files
 from stepscope.model import report
@@ -67,12 +68,14 @@ def diagnose(
     in_question = told[0].row if told else of_answer
     return report.Report(
         tool=report.Tool(name="stepscope", version=VERSION, native_loader=options.native_loader),
+        lang=options.lang,
         verdict=answer,
         inputs=tuple(inputs),
         health=health,
         window=data.window(analyses, inputs),
         steps=tuple(step for analysis in analyses for step in analysis.steps),
-        accounting=accounting,
+        accounting=thinned(accounting, None if in_question is None else in_question.place),
+        timelines=timelines(rows, in_question),
         operators=operators,
         top_operators=_hottest(in_question, operators),
         operator_shapes=tuple(row for analysis in analyses for row in analysis.operator_shapes),

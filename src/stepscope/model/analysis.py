@@ -40,6 +40,8 @@ class DeviceAnalysis:
     """Number of each counted or marked step -> the same integer parts as the accounting row, for that step
     alone: `total_ns`, `compute_ns`, `communication_exposed_ns`, `copy_exposed_ns`, `idle_ns`, and
     `idle.<cause>_ns`."""
+    timeline: report.Timeline | None = None
+    """Its longest step, or the whole trace; `row` is not known yet. `None` where nobody could believe it."""
     largest_gap_ns: Mapping[str, int] = field(default_factory=dict)
     """Idle cause -> its time in the one gap that holds most of it; absent where it has none."""
     numbers: Mapping[str, float] = field(default_factory=dict)

@@ -25,7 +25,6 @@ class Text:
         return self.zh if lang == "zh" else self.en
 
 
-_RATES = ((1e12, "TB/s"), (1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"))
 _SIZES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 _UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
 
@@ -66,6 +65,17 @@ def percent(share: float) -> str:
     return f"{share * 100:.1f} %"
 
 
+_PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+def scaled(value: float, unit: str) -> str:
+    """A number of a unit that takes prefixes, three digits: `4.50 TFLOP/s`, `25.0 MB`, `17 B`."""
+    for scale, prefix in _PREFIXES:
+        if value >= 0.9995 * scale:
+            return f"{_three_digits(value / scale)} {prefix}{unit}"
+    return f"{value:.0f} {unit}"
+
+
 def number(value: float, unit: str) -> str:
     """A feature's value with its unit."""
     if unit == "ratio":
@@ -75,8 +85,5 @@ def number(value: float, unit: str) -> str:
     if unit == "B":
         return size(value)
     if unit == "B/s":
-        return next(
-            (f"{_three_digits(value / scale)} {name}" for scale, name in _RATES if value >= scale),
-            f"{value:.0f} B/s",
-        )
+        return scaled(value, unit)
     return (f"{value:,.4g} {unit}" if abs(value) < 10_000 else f"{value:,.0f} {unit}").rstrip()

@@ -1,1 +1,1 @@
-"""Renderers: terminal, JSON, Markdown. They decide nothing and compute nothing beyond formatting."""
+"""Renderers: terminal, JSON, Markdown, HTML. They decide nothing and compute nothing beyond formatting."""

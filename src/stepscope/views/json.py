@@ -14,7 +14,12 @@ from stepscope.model.report import Report, encode
 def render(report_: Report) -> str:
     """The report as indented JSON, ending in a newline; what could steer a terminal is escaped."""
     text = msgspec.json.format(encode(report_), indent=2).decode()
+    text = _COLUMN.sub(lambda found: f"[{' '.join(found[1].split())}]", text)
     return _STEERING.sub(_escaped, text) + "\n"
+
+
+# A list of integers on lines of their own; a string has no raw line break.
+_COLUMN = re.compile(r"\[\n\s*(-?\d+(?:,\n\s*-?\d+)*)\n\s*\]")
 
 
 # Characters outside ASCII that control or format (msgspec escapes the others): they stand in strings only.
@@ -29,6 +34,14 @@ def _escaped(match: re.Match[str]) -> str:
     """One character as JSON's `\\uXXXX`, in two halves beyond the first 65,536."""
     units = match[0].encode("utf-16-be")
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+
+
+def embedded(report_: Report) -> str:
+    """The report as compact JSON that may stand in an HTML `<script>`: nothing in it can end the element."""
+    text = encode(report_).decode()
+    for mark in "<>&":
+        text = text.replace(mark, f"\\u{ord(mark):04x}")
+    return _STEERING.sub(_escaped, text)
 
 
 def schema() -> dict[str, Any]:

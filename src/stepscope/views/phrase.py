@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from stepscope.diagnose.word import HOST_ONLY, part_of, whose
 from stepscope.model import report
-from stepscope.model.text import Lang, duration, number, percent
+from stepscope.model.text import Lang, duration, number, percent, scaled
 from stepscope.views.detail import issue_detail, patch_line, settling
 from stepscope.views.label import ORIGIN, UNIT, brackets, colon, counted, health_code, joined, listed, word
 from stepscope.views.shape import (
@@ -83,14 +83,21 @@ def compact(row: report.Accounting, report_: report.Report, lang: Lang) -> list[
     whole = row.total_ns or 1
     times = (row.compute_ns, row.communication_exposed_ns, row.copy_exposed_ns, row.idle_ns)
     largest = largest_idle(row)
-    cause = ""
-    if largest is not None:
-        name = part_of(row, largest[0]).in_(lang)
-        for prefix in ("idle, ", "idle ", "空闲："):
-            name = name.removeprefix(prefix)
-        cause = f"{name} {percent(largest[1] / whole)}"
+    cause = "" if largest is None else f"{cause_of(row, largest[0], lang)} {percent(largest[1] / whole)}"
     each = duration(per_step(row, row.total_ns))
     return [owner_of(row, report_, lang), each, *(percent(time / whole) for time in times), cause]
+
+
+def cause_of(row: report.Accounting, part: str, lang: Lang) -> str:
+    """An idle cause of a row where idle time is spoken of already."""
+    return without_idle(part_of(row, part).in_(lang))
+
+
+def without_idle(name: str) -> str:
+    """The name of an idle cause without the word for idle."""
+    for prefix in ("idle, ", "idle ", "空闲："):
+        name = name.removeprefix(prefix)
+    return name
 
 
 def _causes(why: str, rules: Iterable[str], lang: Lang, name: Callable[[str], str]) -> str:
@@ -199,12 +206,12 @@ def _arithmetic(each: report.Efficiency, row: report.Accounting, lang: Lang) -> 
     flops = each.flops or each.model_flops
     if flops:
         per = flops / (row.num_steps or 1)
-        told.append(f"{_flops(per)}{word('a_step', lang) if row.num_steps else ''}")
+        told.append(f"{scaled(per, 'FLOP')}{word('a_step', lang) if row.num_steps else ''}")
     for name, value in (("MFU", each.mfu), ("HFU", each.hfu)):
         if value is not None:
             told.append(f"{name} {percent(value)}")
     if told and (each.mfu or each.hfu) and each.peak_flops_per_second is not None:
-        peak = f"{_flops(each.peak_flops_per_second)}/s {each.precision}"
+        peak = f"{scaled(each.peak_flops_per_second, 'FLOP/s')} {each.precision}"
         told[-1] += f"（峰值 {peak}）" if lang == "zh" else f" of {peak}"
     if each.recomputed_flops and each.flops:
         told.append(f"{word('recompute', lang)} {percent(each.recomputed_flops / each.flops)}")
@@ -214,12 +221,6 @@ def _arithmetic(each: report.Efficiency, row: report.Accounting, lang: Lang) -> 
 
 
 _WELL_KNOWN = 0.995
-_SCALES = ((1e15, "PFLOP"), (1e12, "TFLOP"), (1e9, "GFLOP"), (1e6, "MFLOP"))
-
-
-def _flops(value: float) -> str:
-    scale, name = next((each for each in _SCALES if value >= each[0]), (1.0, "FLOP"))
-    return f"{value / scale:,.3g} {name}"
 
 
 def operators_head(report_: report.Report, lang: Lang) -> str:

@@ -125,13 +125,14 @@ def is_told(row: report.Accounting, report_: report.Report) -> bool:
     )
 
 
-def largest_idle(row: report.Accounting) -> tuple[str, int] | None:
-    """The largest idle cause of a row with its time."""
+def largest_idle(row: report.Accounting | report.StepParts) -> tuple[str, int] | None:
+    """The largest idle cause of a row, or of one of its steps, with its time."""
     return next((part for part in parts(row) if part[0].startswith("idle.")), None)
 
 
-def parts(row: report.Accounting) -> list[tuple[str, int]]:
-    """Every part with time in it, the partition's in their order, then idle causes, largest first."""
+def parts(row: report.Accounting | report.StepParts) -> list[tuple[str, int]]:
+    """Every part of a row, or of one of its steps, with time in it: the partition's in their order, then idle
+    causes, largest first."""
     whole = [
         ("compute", row.compute_ns),
         ("communication_exposed", row.communication_exposed_ns),

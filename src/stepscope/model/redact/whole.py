@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import types
+import typing
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar, cast
 
@@ -27,8 +29,22 @@ _OURS = frozenset(
     "persistence bound effect".split()
 )
 
+_NUMBERS = frozenset((int, float, bool, type(None)))
 
-_NO_STRINGS = frozenset({int, float, bool, type(None)})
+
+@functools.cache
+def _speaking(cls: type[msgspec.Struct]) -> tuple[str, ...]:
+    """The fields of a struct that may hold a string: columns of numbers are most of a report."""
+    return tuple(each.name for each in msgspec.structs.fields(cls) if not _is_of_numbers(each.type))
+
+
+def _is_of_numbers(kind: Any) -> bool:
+    """Whether a field of this type holds numbers, or tuples of them, and nothing else."""
+    if kind in _NUMBERS:
+        return True
+    inside = [each for each in typing.get_args(kind) if each is not Ellipsis]
+    is_plain = typing.get_origin(kind) in (tuple, typing.Union, types.UnionType)
+    return is_plain and all(map(_is_of_numbers, inside))
 
 
 def map_strings(value: T, change: Callable[[str], str], skip: frozenset[str] = _OURS) -> T:
@@ -41,12 +57,12 @@ def map_strings(value: T, change: Callable[[str], str], skip: frozenset[str] = _
         return item if name in skip and isinstance(item, str) else walk(item)
 
     def walk(item: Any) -> Any:
-        if type(item) in _NO_STRINGS:  # most leaves of a report are numbers
+        if type(item) in _NUMBERS:  # most leaves of a report are numbers
             return item
         if isinstance(item, str):
             return change(item)
         if isinstance(item, msgspec.Struct):
-            return _changed(item, item.__struct_fields__, field, msgspec.structs.replace)
+            return _changed(item, _speaking(type(item)), field, msgspec.structs.replace)
         if dataclasses.is_dataclass(item) and not isinstance(item, type):
             names = [each.name for each in dataclasses.fields(item)]
             return _changed(item, names, field, dataclasses.replace)
@@ -56,7 +72,10 @@ def map_strings(value: T, change: Callable[[str], str], skip: frozenset[str] = _
                 for key, inside in item.items()
             }
         if isinstance(item, (list, tuple)):
-            return type(item)(walk(inside) for inside in item)
+            # What has no string in it stays the same object.
+            walked = [walk(inside) for inside in item]
+            is_same = all(new is old for new, old in zip(walked, item, strict=True))
+            return item if is_same else type(item)(walked)
         return item
 
     return cast("T", walk(value))
@@ -69,7 +88,7 @@ def _changed(
     new = {}
     for name in names:
         old = getattr(item, name)
-        if type(old) not in _NO_STRINGS and (now := field(name, old)) is not old:
+        if type(old) not in _NUMBERS and (now := field(name, old)) is not old:
             new[name] = now
     return replace(item, **new) if new else item
 

@@ -21,6 +21,8 @@ from stepscope.model.report.account import (
     HostShares,
     Idle,
     Phases,
+    StepIdle,
+    StepParts,
     Variation,
 )
 from stepscope.model.report.base import (
@@ -91,6 +93,8 @@ from stepscope.model.report.table import (
     Straggler,
 )
 from stepscope.model.report.time import Clocks, RankClock, Representative, Step, TelemetryClock, Window
+from stepscope.model.report.timeline import Lane, LaneKind, Timeline
+from stepscope.model.text import Lang
 
 __all__ = [
     "COMPUTE_KINDS",
@@ -125,6 +129,8 @@ __all__ = [
     "InputKind",
     "Kernel",
     "LagStatus",
+    "Lane",
+    "LaneKind",
     "LayerName",
     "Memory",
     "MemoryBasis",
@@ -160,10 +166,13 @@ __all__ = [
     "SignalStep",
     "SignalSummary",
     "Step",
+    "StepIdle",
+    "StepParts",
     "StepUse",
     "Straggler",
     "Subject",
     "TelemetryClock",
+    "Timeline",
     "Tool",
     "Undecided",
     "Variation",
@@ -189,6 +198,8 @@ class Report(Part, frozen=True, kw_only=True):
     """The version of this shape."""
     tool: Tool
     """Who wrote it."""
+    lang: Lang | None = None
+    """The language of its sentences; absent where the writer did not say."""
     verdict: Verdict
     """The one-line answer."""
     health: Health
@@ -203,6 +214,8 @@ class Report(Part, frozen=True, kw_only=True):
     """Every step of every rank, also those not counted."""
     accounting: tuple[Accounting, ...] = field(default_factory=written)
     """For every rank and device a row over steps, where there are any, and one over the trace."""
+    timelines: tuple[Timeline, ...] = field(default_factory=written)
+    """The longest step of the row that the verdict speaks of, then of a few other rows."""
     operators: tuple[Operator, ...] = field(default_factory=written)
     """Up to 50 a rank, hottest first."""
     top_operators: tuple[Operator, ...] = field(default_factory=written)
@@ -238,8 +251,21 @@ class Report(Part, frozen=True, kw_only=True):
 
 
 def encode(report: Report) -> bytes:
-    """The report as compact JSON in UTF-8, fields in the order of the schema's classes."""
-    return msgspec.json.encode(report)
+    """The report as compact JSON in UTF-8, fields in the order of the schema's classes.
+
+    A lone surrogate, as in the name of a file that is no UTF-8, is U+FFFD: JSON in UTF-8 has no other way.
+    """
+    try:
+        return msgspec.json.encode(report)
+    except UnicodeEncodeError:
+        from stepscope.model.redact import map_strings
+
+        sound = map_strings(report, _without_surrogates, skip=frozenset())
+        return msgspec.json.encode(sound)
+
+
+def _without_surrogates(text: str) -> str:
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def decode(data: bytes | str) -> Report:

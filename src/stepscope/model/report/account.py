@@ -58,6 +58,10 @@ class Idle(msgspec.Struct, frozen=True, kw_only=True):
     """No cause can be told; all idle time of a row whose `status` is `withheld`."""
 
 
+class StepIdle(Idle, frozen=True, kw_only=True, omit_defaults=True):
+    """Idle time of one step by cause, as in `Idle`; causes without time are left out."""
+
+
 IDLE_CAUSES: tuple[str, ...] = tuple(name.removesuffix("_ns") for name in Idle.__struct_fields__)
 
 
@@ -160,6 +164,25 @@ class Variation(Part, frozen=True, kw_only=True):
     """The distance at which slow steps come; absent unless three or more come at equal distances above 1."""
 
 
+class StepParts(Part, frozen=True, kw_only=True):
+    """Where the time of one step of a row went: the same parts, that sum to `total_ns` exactly."""
+
+    step: int
+    """The step's number."""
+    total_ns: int
+    """The step's window."""
+    compute_ns: int
+    """Time in which any compute kernel runs."""
+    communication_exposed_ns: int
+    """Time in which a collective runs and no compute kernel."""
+    copy_exposed_ns: int
+    """Time in which a copy or set runs and neither of the two."""
+    idle_ns: int
+    """The rest."""
+    idle: StepIdle
+    """`idle_ns` by cause."""
+
+
 class Accounting(Part, frozen=True, kw_only=True):
     """Where the time of one (rank, device) went: parts that sum to `total_ns` exactly."""
 
@@ -201,3 +224,8 @@ class Accounting(Part, frozen=True, kw_only=True):
     """Absent for `scope: trace` and without a counted step."""
     input: int | None = None
     """The place in `inputs` of its file, where there are several and the file names no rank."""
+    by_step: tuple[StepParts, ...] = ()
+    """The row step by step, in order; of many the slowest and evenly spaced ones. Absent without
+    steps."""
+    steps_left_out: int | None = None
+    """How many steps of the row are not in `by_step`; absent where none."""

@@ -1,0 +1,70 @@
+"""A headless Chromium, and pages of three kinds of reports in it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import stepscope
+from stepscope.model import report
+from stepscope.model.text import Lang
+from stepscope.views.html import render
+from tests.diagnose import build
+from tests.views.test_html import HOSTILE, poisoned
+
+# Without a user namespace or a GPU, and without a word to anybody: the browser's own services are off.
+ARGUMENTS = (
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync --font-render-hinting=none"
+).split()
+RICH = "traces/holistictraceanalysis/negative_queue_length_values_check/rank0.json.gz"
+
+
+@pytest.fixture(scope="session")
+def browser():  # type: ignore[no-untyped-def]
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if path is None:
+        pytest.skip("no chromium on this machine (Debian: apt install chromium fonts-noto-cjk)")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as started:
+        chromium = started.chromium.launch(executable_path=path, args=ARGUMENTS)
+        yield chromium
+        chromium.close()
+
+
+def _sample(lang: Lang) -> report.Report:
+    return stepscope.diagnose(Path(stepscope.__file__).parent / "demo/demo.pt.trace.json.gz", lang=lang)
+
+
+def _rich(lang: Lang) -> report.Report:
+    """A real report with collectives, several threads and slow steps; where it is absent, a made one."""
+    from tests.conftest import _shared_data
+
+    path = _shared_data() / RICH
+    return stepscope.diagnose(path, lang=lang) if path.exists() else build.several_files(lang)
+
+
+def _hostile(lang: Lang) -> report.Report:
+    """Every text of the sample hostile, another one in every other field."""
+    answer = poisoned(_sample(lang), " ".join(HOSTILE))
+    assert isinstance(answer, report.Report)
+    return answer
+
+
+REPORTS = {"sample": _sample, "rich": _rich, "hostile": _hostile}
+
+
+@pytest.fixture(scope="session")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, Lang], Path]:
+    """A file for each kind of report and language."""
+    folder = tmp_path_factory.mktemp("pages")
+    made: dict[tuple[str, Lang], Path] = {}
+    languages: tuple[Lang, ...] = ("en", "zh")
+    for name, make in REPORTS.items():
+        for lang in languages:
+            made[name, lang] = folder / f"{name}.{lang}.html"
+            made[name, lang].write_text(render(make(lang), lang), encoding="utf-8")
+    return made
