@@ -45,7 +45,7 @@ def test_the_flags_are_those_of_the_contract() -> None:
     flags = {flag for parameter in command.params for flag in parameter.opts if flag.startswith("-")}
     assert flags == {
         "--steps", "--rank", "--job", "--format", "-o", "--output", "--lang", "--rules-config", "--fail-on",
-        "--no-redact", "--jobs", "--debug",
+        "--perfetto", "--no-redact", "--jobs", "--debug",
     }  # fmt: skip
 
 

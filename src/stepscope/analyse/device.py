@@ -9,7 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.analyse import collective, copies, host
-from stepscope.analyse.account import Parts, WindowSums, idle_struct, parts_of, window_sums, without_causes
+from stepscope.analyse.account import (
+    Parts,
+    WindowSums,
+    idle_spans,
+    idle_struct,
+    parts_of,
+    window_sums,
+    without_causes,
+)
 from stepscope.analyse.culprit import activity_culprits, culprits
 from stepscope.analyse.idle import IdlePieces, idle_pieces, largest_gaps_ns, late_starts
 from stepscope.analyse.use import UsedSteps
@@ -141,6 +149,9 @@ def analyse_device(p: Process, device: int) -> DeviceResult:
             p.is_blocking_copy[mine],
             rows[0].idle.copy_wait_ns,
         ),
+        idle=idle_spans(
+            idle, f"device {device}" if device >= 0 else "device", is_withheld=status == "withheld"
+        ),
     )
     issues = [*_unexplained(rows[0], analysis.numbers)]
     if found.impossible and link:
@@ -200,6 +211,7 @@ def analyse_cpu(p: Process, *, is_device_unseen: bool) -> DeviceResult:
         culprits=culprits(p.trace, account.idle, p.threads.rows, scopes[0].inside),
         by_step=_by_step(p, scopes[0], sums[0]),
         numbers=_step_numbers(p, rows[0], sums[0].compute[scopes[0].chosen]),
+        idle=idle_spans(account.idle, "host", is_withheld=status == "withheld"),
     )
     return DeviceResult(rows, analysis)
 

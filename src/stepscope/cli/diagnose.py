@@ -12,6 +12,7 @@ from stepscope.cli import option
 if TYPE_CHECKING:
     from stepscope.model.report import Report
     from stepscope.model.text import Lang
+    from stepscope.offline import Diagnosed
 
 
 def _as_range(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, int] | None:
@@ -44,6 +45,11 @@ def _as_range(ctx: click.Context, param: click.Parameter, value: str | None) -> 
     "--fail-on", type=click.Choice(option.SEVERITIES), help="End with 1 if a finding is at least this severe."
 )
 @click.option(
+    "--perfetto",
+    metavar="OUT",
+    help="Also write the traces and what was found in them for the Perfetto viewer.",
+)
+@click.option(
     "--no-redact", is_flag=True, help="Keep host and user names, paths and addresses (secrets go always)."
 )
 @click.option(
@@ -65,6 +71,7 @@ def command(
     lang: Lang,
     rules_config: str | None,
     fail_on: str | None,
+    perfetto: str | None,
     no_redact: bool,
     jobs: int,
 ) -> int:
@@ -77,8 +84,10 @@ def command(
 
     if output not in (None, "-"):
         option.check_output(output)
+    if perfetto is not None:
+        _check_perfetto(perfetto, paths, output)
     with Progress() as progress:
-        report = offline.diagnose(
+        done = offline.diagnosed(
             paths,
             steps=steps,
             rank=rank,
@@ -90,8 +99,34 @@ def command(
             jobs=jobs,
             on_progress=progress.advance if progress.is_shown else None,
         )
-    option.put_report(report, form, lang, output)
-    return exit_code(report, fail_on)
+    if perfetto is not None:
+        _put_perfetto(done, perfetto)
+    option.put_report(done.report, form, lang, output)
+    return exit_code(done.report, fail_on)
+
+
+def _check_perfetto(perfetto: str, paths: tuple[str, ...], output: str | None) -> None:
+    """Refuse early what could not be written later."""
+    from stepscope.export.again import check_readable_twice
+
+    path = option.check_output(perfetto, "--perfetto")
+    if perfetto == "-":
+        raise click.UsageError("--perfetto writes a file; give its name")
+    if output not in (None, "-") and path == option.check_output(output):
+        raise click.UsageError(f"{perfetto}: is given to -o and to --perfetto; give two files")
+    if path.exists() and any(os.path.exists(each) and os.path.samefile(each, path) for each in paths):
+        raise click.UsageError(f"{perfetto}: is an input; give another file to --perfetto")
+    check_readable_twice(paths, "--perfetto")
+
+
+def _put_perfetto(done: Diagnosed, perfetto: str) -> None:
+    from stepscope.export.perfetto import write
+
+    with option.whole_file(perfetto, "--perfetto") as file:
+        written = write(done, file)
+    if written.left_out:
+        what = f"{written.left_out:,} events with times far from all others are left out"
+        click.echo(f"stepscope: {perfetto}: {what}", err=True)
 
 
 def exit_code(report: Report, fail_on: str | None) -> int:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import click
 
@@ -111,16 +112,24 @@ def put(data: bytes, output: str | None) -> None:
             stream.write(data)
             stream.flush()
         return
-    path = check_output(output)
+    with whole_file(output) as file:
+        file.write(data)
+
+
+@contextlib.contextmanager
+def whole_file(output: str, option: str = "-o") -> Iterator[BinaryIO]:
+    """A file that appears under its name when the block ends well, and not at all where it does not."""
+    path = check_output(output, option)
     try:
         if path.exists() and not path.is_file():  # a pipe or a device: nothing to replace
-            path.write_bytes(data)
+            with path.open("wb") as device:
+                yield device
             return
         mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o666 & ~_umask()
         handle, name = tempfile.mkstemp(prefix=f".{path.name[:80]}.", dir=path.parent)
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(data)
+                yield file
             os.chmod(name, mode)
             os.replace(name, path)
         except BaseException:
@@ -128,15 +137,15 @@ def put(data: bytes, output: str | None) -> None:
             raise
     except OSError as error:
         raise click.UsageError(
-            f"{output}: cannot be written: {error.strerror}; give another file to -o"
+            f"{output}: cannot be written: {error.strerror}; give another file to {option}"
         ) from error
 
 
-def check_output(output: str) -> Path:
-    """The path of `-o`, refused early where it cannot become a file."""
+def check_output(output: str, option: str = "-o") -> Path:
+    """The path of an option, refused early where it cannot become a file."""
     path = Path(os.path.realpath(output))
     if path.is_dir():
-        raise click.UsageError(f"{output}: is a directory; give a file to -o")
+        raise click.UsageError(f"{output}: is a directory; give a file to {option}")
     if not path.parent.is_dir():
         raise click.UsageError(f"{output}: its directory does not exist; make it first")
     return path

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from stepscope.model import report
+from stepscope.model.trace import I32, I64
 
 ALL_ACCOUNTING = "device accounting"
 ALL_CAUSES = "idle causes"
@@ -26,6 +27,19 @@ class Culprit:
     span: int | None
     start_ns: int
     end_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class IdleSpans:
+    """When a device idled and why: disjoint pieces in order of time, neighbours of one cause joined.
+
+    `cause` indexes `report.IDLE_CAUSES`; `device` is the device as a reader knows it (`device 0`, `host`).
+    """
+
+    device: str
+    start_ns: I64
+    end_ns: I64
+    cause: I32
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +65,8 @@ class DeviceAnalysis:
     `pageable_copy_share`, `to_device_copy_share`, `from_device_copy_share`,
     `within_device_copy_share` (see `analyse.copies.ways`), `graph_coverage`, `late_start_ns`
     (idle time long after a launch, see `analyse.idle.late_starts`)."""
+    idle: IdleSpans | None = None
+    """Every piece of idle time over the trace; `None` once it was dropped with the columns."""
 
 
 CUT_CODES = ("truncated", "mixed_writers", "malformed_events")
