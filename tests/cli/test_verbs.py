@@ -253,7 +253,7 @@ def test_an_unexpected_fault_is_70_and_says_how_to_report_it(
     def broken(*words: Any, **more: Any) -> None:
         raise ZeroDivisionError("planted")
 
-    monkeypatch.setattr("stepscope.offline.diagnose", broken)
+    monkeypatch.setattr("stepscope.offline.diagnosed", broken)
     assert main(["diagnose", "x"]) == 70
     err = capsys.readouterr().err
     assert "ZeroDivisionError: planted" in err
@@ -265,7 +265,7 @@ def test_an_interrupt_is_130(sample: Path) -> None:
     script = (
         "import sys, time\nimport stepscope.offline as offline\nfrom stepscope.cli import main\n"
         "def slow(*words, **more):\n    print('ready', file=sys.stderr, flush=True)\n    time.sleep(30)\n"
-        "offline.diagnose = slow\nsys.exit(main(['diagnose', 'x']))\n"
+        "offline.diagnosed = slow\nsys.exit(main(['diagnose', 'x']))\n"
     )
     with subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
