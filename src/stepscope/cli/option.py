@@ -141,6 +141,13 @@ def whole_file(output: str, option: str = "-o") -> Iterator[BinaryIO]:
         ) from error
 
 
+def missing_extra(what: str, extra: str, error: ModuleNotFoundError) -> click.UsageError:
+    """The one line for a part that is not installed; an import of ours that fails is raised as it is."""
+    if error.name is None or error.name.partition(".")[0] == "stepscope":
+        raise error
+    return click.UsageError(f"{what} needs {error.name}; add it: pip install 'stepscope[{extra}]'")
+
+
 def check_output(output: str, option: str = "-o") -> Path:
     """The path of an option, refused early where it cannot become a file."""
     path = Path(os.path.realpath(output))
