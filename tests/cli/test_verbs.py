@@ -95,7 +95,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "rules": (),
     "explain": ("input-starvation",),
 }
-SILENT = ("mcp",)
+SILENT = ("export", "mcp")
 """Verbs whose output is for programs: no answer for a person, and no next command."""
 FORMS = {"diagnose": ("text", "json", "markdown"), "demo": ("text",), "doctor": ("text", "json")}
 """Where a verb has forms to choose from."""

@@ -36,7 +36,12 @@ def innermost_op(trace: Trace, rows: HostRows, at_ns: I64) -> I32:
     """
     silent = np.array([name in BOOKKEEPING for name in trace.names] or [False])
     is_op = (rows.kind == Kind.OP) & ~silent[rows.name_id]
-    start, end, row = rows.start_ns[is_op], rows.end_ns[is_op], rows.row[is_op]
+    return innermost(rows.start_ns[is_op], rows.end_ns[is_op], rows.row[is_op], at_ns)
+
+
+def innermost(start: I64, end: I64, row: I32, at_ns: I64) -> I32:
+    """The `row` of the interval that is innermost at each instant, -1 where none is open. They nest, and are
+    sorted by (start, longest first)."""
     # An op in which no instant lies can be no answer, nor hide one.
     asked = np.sort(at_ns)
     holds = np.searchsorted(asked, end, side="left") > np.searchsorted(asked, start, side="left")

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from stepscope.offline import Diagnosed
 
 
-def _as_range(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, int] | None:
+def as_range(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, int] | None:
+    """`first:last` as a pair."""
     if value is None:
         return None
     first, colon, last = value.partition(":")
@@ -30,7 +31,7 @@ def _as_range(ctx: click.Context, param: click.Parameter, value: str | None) -> 
 
 @click.command("diagnose", short_help="Where the time of a step went, why, and what to change.")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
-@click.option("--steps", metavar="A:B", callback=_as_range, help="Only these steps, both ends included.")
+@click.option("--steps", metavar="A:B", callback=as_range, help="Only these steps, both ends included.")
 @click.option("--rank", type=click.IntRange(min=0), metavar="N", help="Only this rank.")
 @click.option("--job", metavar="ID", help="The job's name, for the report.")
 @option.format_option(*option.FORMATS)

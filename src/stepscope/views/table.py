@@ -114,11 +114,13 @@ def _holds_parts(kind: Any) -> bool:
 
 
 def _cell(part: Any, path: tuple[str, ...]) -> Cell:
-    """The value at a path; a list becomes its values with blanks between, an empty one `None`."""
+    """The value at a path. A list becomes its numbers with blanks between, or its texts with `; `, and `None`
+    where it is empty."""
     for name in path:
         if part is None:
             return None
         part = getattr(part, name)
     if isinstance(part, tuple):
-        return " ".join(map(str, part)) or None
+        has_text = any(isinstance(each, str) for each in part)
+        return ("; " if has_text else " ").join(map(str, part)) or None
     return typing.cast("Cell", part)
