@@ -102,6 +102,8 @@ HOSTILE: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("diagnose", {"paths": ["link.json.gz"]}, "outside of the folders that may be read"),
     ("diagnose", {"paths": ["linked/outside.json.gz"]}, "outside of the folders that may be read"),
     ("diagnose", {"paths": ["linked/*.gz"]}, "outside of the folders that may be read"),
+    ("diagnose", {"paths": ["*.gz"]}, "outside of the folders that may be read"),
+    ("diagnose", {"paths": ["."]}, "outside of the folders that may be read"),
     ("diagnose", {"paths": ["*/../../*.gz"]}, "a pattern may not hold '..'"),
     ("diagnose", {"paths": ["http://127.0.0.1:9/a.json"]}, "no path of a file here"),
     ("diagnose", {"paths": ["file:///etc/passwd"]}, "no path of a file here"),
