@@ -48,7 +48,7 @@ def as_range(ctx: click.Context, param: click.Parameter, value: str | None) -> t
 @click.option(
     "--perfetto",
     metavar="OUT",
-    help="Also write the traces and what was found in them for the Perfetto viewer.",
+    help="Also write the traces and what was found in them for the Perfetto viewer (.gz: compressed).",
 )
 @click.option(
     "--no-redact", is_flag=True, help="Keep host and user names, paths and addresses (secrets go always)."
@@ -101,7 +101,7 @@ def command(
             on_progress=progress.advance if progress.is_shown else None,
         )
     if perfetto is not None:
-        _put_perfetto(done, perfetto)
+        _put_perfetto(done, perfetto, lang)
     option.put_report(done.report, form, lang, output)
     return exit_code(done.report, fail_on)
 
@@ -120,11 +120,11 @@ def _check_perfetto(perfetto: str, paths: tuple[str, ...], output: str | None) -
     check_readable_twice(paths, "--perfetto")
 
 
-def _put_perfetto(done: Diagnosed, perfetto: str) -> None:
+def _put_perfetto(done: Diagnosed, perfetto: str, lang: Lang) -> None:
     from stepscope.export.perfetto import write
 
-    with option.whole_file(perfetto, "--perfetto") as file:
-        written = write(done, file)
+    with option.packed_file(perfetto, "--perfetto") as file:
+        written = write(done, file, lang)
     if written.left_out:
         what = f"{written.left_out:,} events with times far from all others are left out"
         click.echo(f"stepscope: {perfetto}: {what}", err=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import os
 from pathlib import Path
@@ -90,12 +89,8 @@ def _export_traces(kind: Kind, paths: tuple[str, ...], output: str, options: dic
     option.check_output(output)
     check_readable_twice(paths, f"export {kind.name}")
     done = offline.diagnosed(paths, **options)
-    with option.whole_file(output) as file:
-        if output.endswith(".gz"):
-            with gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=9, mtime=0) as packed:
-                kind.writer_of_traces()(done, packed)  # type: ignore[arg-type]
-        else:
-            kind.writer_of_traces()(done, file)
+    with option.packed_file(output) as file:
+        kind.writer_of_traces()(done, file)
 
 
 def _export_tables(
@@ -115,9 +110,13 @@ def _export_tables(
     targets = {name: output} if name is not None else _folder(output, kind.suffix)
     report = _report(paths, is_report, options)
     for each, target in targets.items():
-        sink = io.BytesIO()
-        write(table(report, each), sink)
-        option.put(sink.getvalue(), target)
+        if target == "-":
+            sink = io.BytesIO()
+            write(table(report, each), sink)
+            option.put(sink.getvalue(), target)
+            continue
+        with option.packed_file(target) as file:
+            write(table(report, each), file)
 
 
 def _folder(output: str, suffix: str) -> dict[str, str]:

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 
 import click
 
@@ -114,6 +114,19 @@ def put(data: bytes, output: str | None) -> None:
         return
     with whole_file(output) as file:
         file.write(data)
+
+
+@contextlib.contextmanager
+def packed_file(output: str, option: str = "-o") -> Iterator[BinaryIO]:
+    """`whole_file`, compressed where the name ends in .gz: the same bytes for the same content."""
+    import gzip
+
+    with whole_file(output, option) as file:
+        if not output.endswith(".gz"):
+            yield file
+            return
+        with gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=6, mtime=0) as packed:
+            yield cast("BinaryIO", packed)
 
 
 @contextlib.contextmanager

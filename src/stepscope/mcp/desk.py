@@ -62,20 +62,22 @@ class Desk:
         handle = "r-" + hashlib.sha256(json.dumps(question).encode()).hexdigest()[:10]
         with self._lock:
             running = self._running.setdefault(handle, threading.Lock())
-        with running:
-            known = self._known(handle)
-            if known is None:
-                report = self._diagnose(
-                    [each.path for each in files],
-                    steps=steps,
-                    rank=rank,
-                    lang=lang,
-                    redact_key=self._redact_key,
-                    shown_as={each.path: each.name for each in files},
-                )
-                known = self._keep(Asked(handle, report, lang))
-        with self._lock:
-            self._running.pop(handle, None)
+        try:
+            with running:
+                known = self._known(handle)
+                if known is None:
+                    report = self._diagnose(
+                        [each.path for each in files],
+                        steps=steps,
+                        rank=rank,
+                        lang=lang,
+                        redact_key=self._redact_key,
+                        shown_as={each.path: each.name for each in files},
+                    )
+                    known = self._keep(Asked(handle, report, lang))
+        finally:
+            with self._lock:
+                self._running.pop(handle, None)
         return known
 
     def report(self, handle: str) -> Asked:

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from stepscope import offline
+from stepscope.export import perfetto
 from tests.cli.conftest import Run
 from tests.views.perfetto.engine import Engine
 from tests.views.perfetto.test_written import DEMO, check, complaints, written
@@ -105,6 +107,43 @@ def test_a_chosen_rank_is_alone_in_the_file(eight_ranks: Path, tmp_path: Path) -
     with Engine(tmp_path / "out") as engine:
         names = engine.query("select name from process where name is not null")
     assert names == [("rank 3: python CPU",), ("rank 3: python GPU 0",)]
+
+
+def test_only_traces_that_the_report_used_are_in_the_file(eight_ranks: Path, tmp_path: Path) -> None:
+    """Not a copy, not what cannot be read, not a second file of a rank; places are those of the report."""
+    for name, source in (("a", "rank2"), ("b", "rank2"), ("d", "rank5")):
+        (tmp_path / f"{name}.json.gz").write_bytes((eight_ranks / f"{source}.json.gz").read_bytes())
+    (tmp_path / "c.json").write_text("no trace")
+    text = gzip.decompress((tmp_path / "d.json.gz").read_bytes()).replace(b'"dur": 1', b'"dur": 2', 1)
+    (tmp_path / "e.json").write_bytes(text + b" ")
+    done, _ = written(
+        [tmp_path / f"{n}" for n in ("c.json", "a.json.gz", "b.json.gz", "d.json.gz", "e.json")],
+        tmp_path / "out",
+    )
+    assert [Path(source.path).name for source in done.sources] == ["a.json.gz", "d.json.gz"]
+    assert [done.report.inputs[source.place].rank for source in done.sources] == [2, 5]
+    assert all(source.sha256 == done.report.inputs[source.place].sha256 for source in done.sources)
+
+
+def test_our_tracks_speak_the_language_of_the_report(tmp_path: Path) -> None:
+    done = offline.diagnosed(DEMO, lang="zh")
+    with (tmp_path / "out").open("wb") as sink:
+        perfetto.write(done, sink, "zh")
+    with Engine(tmp_path / "out") as engine:
+        names = {name for (name,) in engine.query("select name from track where name is not null")}
+        assert {"诊断卡", "发现", "步", "空闲原因, device 0"} <= names
+        assert engine.query("select name from slice where category glob 'stepscope.finding.*'") == [
+            (f"严重：{done.report.findings[0].title}",)
+        ]
+
+
+def test_a_name_that_ends_in_gz_is_compressed_and_can_be_opened(stepscope: Run, tmp_path: Path) -> None:
+    for name in ("a.pftrace", "a.pftrace.gz"):
+        assert stepscope("diagnose", DEMO, "--perfetto", tmp_path / name).code == 0
+    data = (tmp_path / "a.pftrace.gz").read_bytes()
+    assert gzip.decompress(data) == (tmp_path / "a.pftrace").read_bytes()
+    with Engine(tmp_path / "a.pftrace.gz") as engine:
+        assert engine.query("select count(*) from slice where category = 'kernel'") == [(684,)]
 
 
 def test_idle_slices_sum_to_the_accounting(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from stepscope.model.analysis import IdleSpans
 from stepscope.model.report import IDLE_CAUSES, Report
+from stepscope.model.text import Lang
 from stepscope.model.trace import Trace
 from stepscope.trace.link import Activities
 from stepscope.views.perfetto.events import Events, Flows, memory_counters
@@ -20,7 +21,14 @@ from stepscope.views.perfetto.group import MAX_ID, Group, Pids, groups_of, track
 from stepscope.views.perfetto.lane import placed
 from stepscope.views.perfetto.note import NAMES, note_texts
 from stepscope.views.perfetto.packet import CATEGORIES, EVENTS, NOTES, STRINGS, Packets
-from stepscope.views.perfetto.verdict import Extent, Mark, card_marks, finding_marks, step_marks
+from stepscope.views.perfetto.verdict import (
+    TITLES,
+    Extent,
+    Mark,
+    card_marks,
+    finding_marks,
+    step_marks,
+)
 
 _EXTREME = 1 << 62
 _THEIRS = 1_000_000
@@ -108,14 +116,14 @@ class PerfettoFile:
         )
         return extent
 
-    def add_idle(self, idle: Sequence[IdleSpans], owner: str) -> None:
+    def add_idle(self, idle: Sequence[IdleSpans], owner: str, lang: Lang) -> None:
         """Why each device of one trace idled: a slice a cause, which never overlap."""
         for spans in idle:
             packets = Packets(self._sink, next(self._sequences))
             packets.intern(EVENTS, enumerate(IDLE_CAUSES, 1))
             packets.intern(CATEGORIES, [(1, "stepscope.idle")])
             group = self._group(packets, owner)
-            packets.track(uuid := next(self._uuids), group, f"idle causes, {spans.device}")
+            packets.track(uuid := next(self._uuids), group, f"{TITLES['idle'].in_(lang)}, {spans.device}")
             rows = zip(spans.start_ns.tolist(), spans.end_ns.tolist(), spans.cause.tolist(), strict=True)
             for start, end, cause in rows:
                 packets.begin(uuid, start, cause + 1, 1)
@@ -124,16 +132,17 @@ class PerfettoFile:
             self.written += Written(marks=len(spans.cause))
 
     def add_report(
-        self, report: Report, owners: Sequence[str | None], extents: Sequence[Extent | None]
+        self, report: Report, owners: Sequence[str | None], extents: Sequence[Extent | None], lang: Lang
     ) -> None:
         """Steps, findings and cards. `owners` and `extents` go with `report.inputs`, as `add_trace` was
         given and gave them; `None` for an input that is not in the file."""
         packets = Packets(self._sink, next(self._sequences))
         group = self._group(packets, "")
-        tracks = [("cards", card_marks(report, extents)), ("findings", finding_marks(report, extents))]
+        cards, findings, steps = (TITLES[key].in_(lang) for key in ("cards", "findings", "steps"))
+        tracks = [(cards, card_marks(report, extents)), (findings, finding_marks(report, extents, lang))]
         for i, owner in enumerate(owners):
             if owner is not None:
-                tracks.append((f"{owner}: steps" if owner else "steps", step_marks(report, i)))
+                tracks.append((f"{owner}: {steps}" if owner else steps, step_marks(report, i)))
         for place, (title, marks) in enumerate(tracks):
             self._add_marks(packets, group, title, marks, 100 * place)
         packets.flush()

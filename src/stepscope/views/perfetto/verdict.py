@@ -6,8 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stepscope.model import report
+from stepscope.model.text import Lang, Text
+from stepscope.views.label import colon, word
 
 Extent = tuple[int, int]
+
+TITLES = {
+    "cards": Text(en="cards", zh="诊断卡"),
+    "findings": Text(en="findings", zh="发现"),
+    "steps": Text(en="steps", zh="步"),
+    "idle": Text(en="idle causes", zh="空闲原因"),
+}
+"""What our tracks are called. Categories and arguments are keys of the report, in English always."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +46,7 @@ def step_marks(report_: report.Report, place: int) -> list[Mark]:
     ]
 
 
-def finding_marks(report_: report.Report, extents: Sequence[Extent | None]) -> list[Mark]:
+def finding_marks(report_: report.Report, extents: Sequence[Extent | None], lang: Lang) -> list[Mark]:
     """Every finding over the steps that it is about, else over its input."""
     marks = []
     for finding in report_.findings:
@@ -54,7 +64,7 @@ def finding_marks(report_: report.Report, extents: Sequence[Extent | None]) -> l
             notes += [("cost ns", cost.time_ns), ("cost share", f"{cost.share:.4f}"), ("cost of", cost.of)]
         if finding.explained_by is not None:
             notes.append(("explained by", finding.explained_by))
-        name = f"{finding.severity}: {finding.title}"
+        name = f"{word(finding.severity, lang)}{colon(lang)}{finding.title}"
         marks.append(Mark(*when, name, f"stepscope.finding.{finding.severity}", tuple(notes)))
     return marks
 
