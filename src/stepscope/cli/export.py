@@ -53,7 +53,7 @@ def command(
 
     KIND is `ops` (every op and kernel by step and shape, JSON), `csv` or `parquet` (the report's tables), or
     `speedscope` (threads and streams for that viewer). PATH is as for `diagnose`; for the tables it may be a
-    report that was saved as JSON. A name that ends in .gz is compressed.
+    report that was saved as JSON. A file whose name ends in .gz is compressed.
     """
     from stepscope.export.kind import KINDS as ALL
     from stepscope.export.saved import is_saved
