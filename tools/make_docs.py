@@ -84,6 +84,15 @@ here are fixed; fields may be added. The same as a JSON Schema: [report.schema.j
 """
 
 
+OPS_INTRODUCTION = """# The summary by op
+
+`stepscope export ops` writes it ([how to](../how-to/export.md)); [ops.schema.json](ops.schema.json) is its
+JSON Schema, `stepscope.model.summary.decode` reads it back. Its version is in `schema`. Tables are columns of
+equal length: row `i` is the `i`-th value of each. A number that points into another table is a row of that
+table, counted from 0; -1 stands for none.
+"""
+
+
 def report_page() -> str:
     """docs/reference/report.md, from the report's classes in the order in which the report holds them."""
     import msgspec
@@ -99,17 +108,44 @@ def report_page() -> str:
         and each is not report.base.Part
     ]
     for each in sorted(classes, key=lambda cls: cls is not report.Report):
-        if not issubclass(each, msgspec.Struct) or each.__name__.startswith("_"):
-            continue
-        parts.append(f"## {each.__name__}\n\n{' '.join((each.__doc__ or '').split())}\n")
-        said = meanings(each)
-        rows = ["| field | type | | meaning |", "|---|---|---|---|"]
-        for field in msgspec.structs.fields(each):
-            written = "" if _is_optional(field.type) or field.default == () else "always"
-            meaning = said.get(field.name, "").replace("|", "\\|")
-            rows.append(f"| `{field.encode_name}` | {_type_words(field.type)} | {written} | {meaning} |")
-        parts.append("\n".join(rows) + "\n")
+        if issubclass(each, msgspec.Struct) and not each.__name__.startswith("_"):
+            parts += fields_of(each)
     return "\n".join(parts)
+
+
+def fields_of(cls: type) -> list[str]:
+    """A class of a report or a summary: its name, what it is, and a table of its fields."""
+    import msgspec
+
+    said = meanings(cls)
+    rows = ["| field | type | | meaning |", "|---|---|---|---|"]
+    for field in msgspec.structs.fields(cls):
+        written = "" if _is_optional(field.type) or field.default == () else "always"
+        meaning = said.get(field.name, "").replace("|", "\\|")
+        rows.append(f"| `{field.encode_name}` | {_type_words(field.type)} | {written} | {meaning} |")
+    return [f"## {cls.__name__}\n\n{' '.join((cls.__doc__ or '').split())}\n", "\n".join(rows) + "\n"]
+
+
+def ops_page() -> str:
+    """docs/reference/ops.md, from the summary's classes."""
+    from stepscope.model import summary
+
+    classes = (
+        summary.OpSummary, summary.TraceSummary, summary.SummaryStep, summary.Ops, summary.OpSteps,
+        summary.Kernels, summary.KernelSteps,
+    )  # fmt: skip
+    return "\n".join([NOTE, OPS_INTRODUCTION, *itertools.chain.from_iterable(map(fields_of, classes))])
+
+
+def ops_schema_page() -> str:
+    """docs/reference/ops.schema.json."""
+    import json
+
+    import msgspec
+
+    from stepscope.model.summary import OpSummary
+
+    return json.dumps(msgspec.json.schema(OpSummary), indent=2) + "\n"
 
 
 def meanings(cls: type) -> dict[str, str]:
@@ -234,6 +270,8 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/reference/cli.md": cli_page,
     "docs/reference/report.md": report_page,
     "docs/reference/report.schema.json": schema_page,
+    "docs/reference/ops.md": ops_page,
+    "docs/reference/ops.schema.json": ops_schema_page,
     "docs/reference/rules.md": rules_page,
     "README.md": lambda: with_outputs("README.md"),
     "src/stepscope/model/redact/own_words.txt": own_words,

@@ -46,6 +46,7 @@ class _Read:
     """What is kept of one input once its columns are dropped."""
 
     input: Input
+    path: str
     analyses: tuple[RankAnalysis, ...] = ()
     memory: tuple[Memory, ...] = ()
     """Of a memory snapshot."""
@@ -53,6 +54,29 @@ class _Read:
     error: StepscopeError | None = None
     recorded: tuple[int, int] | None = None
     """First and last step number in the file, `None` where it has no steps."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Source:
+    """A trace behind a report: where it can be read again, its place in `report.inputs`, and its digest."""
+
+    path: str
+    place: int
+    sha256: str | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Diagnosed:
+    """A report, and what it takes to show its traces beside it (`stepscope.export`).
+
+    `sources` are the traces that the report speaks of, in the order of `report.inputs`; `redaction` is what
+    was done to the report's text.
+    """
+
+    report: Report
+    sources: tuple[Source, ...]
+    steps: tuple[int, int] | None
+    redaction: redact.Redaction
 
 
 def has_native_loader() -> bool:
@@ -104,6 +128,38 @@ def diagnose(
     An input that cannot be used is named in `report.inputs[].error`. Raises
     `stepscope.model.error.StepscopeError` where none can be used, or where the options make no sense.
     """
+    return diagnosed(
+        paths,
+        steps=steps,
+        rank=rank,
+        job=job,
+        lang=lang,
+        rules_config=rules_config,
+        keep_identities=keep_identities,
+        redact_key=redact_key,
+        jobs=jobs,
+        model_flops=model_flops,
+        on_progress=on_progress,
+        shown_as=shown_as,
+    ).report
+
+
+def diagnosed(
+    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    *,
+    steps: tuple[int, int] | None = None,
+    rank: int | None = None,
+    job: str | None = None,
+    lang: Lang = "en",
+    rules_config: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+    keep_identities: bool = False,
+    redact_key: str | None = None,
+    model_flops: int | None = None,
+    jobs: int = 1,
+    on_progress: OnProgress | None = None,
+    shown_as: Mapping[str, str] | None = None,
+) -> Diagnosed:
+    """As `diagnose`, with what it takes to read the traces again."""
     from stepscope.diagnose import Options
     from stepscope.diagnose import diagnose as diagnose_ranks
     from stepscope.rules import load_catalog
@@ -159,7 +215,24 @@ def diagnose(
     for read in reads:
         known = known | read.known
     key = redact_key.encode() if redact_key else redact.key_of_inputs(i.sha256 or i.name for i in inputs)
-    return shown(redact.redact_report(report, key=key, known=known, keep_identities=keep_identities))
+    return Diagnosed(
+        shown(redact.redact_report(report, key=key, known=known, keep_identities=keep_identities)),
+        _sources(reads, rank),
+        steps,
+        redact.Redaction(key, known, keep_identities),
+    )
+
+
+def _sources(reads: Sequence[_Read], rank: int | None) -> tuple[Source, ...]:
+    """The traces that were used: not those that cannot be read, repeat a rank or are of another rank."""
+    owner: dict[int, int] = {}
+    found = []
+    for place, read in enumerate(reads):
+        ranks = {analysis.rank for analysis in read.analyses}
+        is_first = [number is None or owner.setdefault(number, place) == place for number in ranks]
+        if read.input.error is None and any(is_first) and (rank is None or rank in ranks):
+            found.append(Source(read.path, place, read.input.sha256))
+    return tuple(found)
 
 
 def _check_options(**given: Any) -> None:
@@ -295,7 +368,8 @@ def _copy_of(first: str, given: Input) -> _Read:
             bytes=given.bytes,
             sha256=given.sha256,
             error=what,
-        )
+        ),
+        given.name,
     )
 
 
@@ -333,7 +407,7 @@ def _read_one(
     steps = wanted.steps
     whole = analyse_rank(trace, steps=steps, rank=rank, world_size=world_size, model_flops=wanted.model_flops)
     numbers = [step.step for analysis in whole for step in analysis.steps]
-    analyses = tuple(_with_conflict(_only(analysis, steps), conflict) for analysis in whole)
+    analyses = tuple(_with_conflict(_only(_dropped(each), steps), conflict) for each in whole)
     first = analyses[0] if analyses else None
     start_ns, end_ns = _extent(trace)
     return _Read(
@@ -350,6 +424,7 @@ def _read_one(
             end_ns=end_ns,
             redacted=num_secrets,
         ),
+        name,
         analyses,
         known=known,
         recorded=(min(numbers), max(numbers)) if numbers else None,
@@ -385,8 +460,15 @@ def _read_snapshot(name: str) -> _Read:
             end_ns=max(times, default=None),
             redacted=num_secrets,
         ),
+        name,
         memory=memory_of_snapshot(snapshot, rank=rank),
     )
+
+
+def _dropped(analysis: RankAnalysis) -> RankAnalysis:
+    """The analysis without what is as long as the trace."""
+    devices = tuple(dataclasses.replace(device, idle=None) for device in analysis.devices)
+    return dataclasses.replace(analysis, devices=devices)
 
 
 def _check_steps(steps: tuple[int, int], reads: Sequence[_Read]) -> None:
@@ -435,7 +517,7 @@ def _refused(name: str, error: StepscopeError, kind: InputKind = "trace") -> _Re
     if os.path.isfile(name):
         with contextlib.suppress(OSError):
             num_bytes = os.path.getsize(name)
-    return _Read(Input(kind=kind, name=name, bytes=num_bytes, error=what), error=error)
+    return _Read(Input(kind=kind, name=name, bytes=num_bytes, error=what), name, error=error)
 
 
 def _unreadable(name: str, error: OSError) -> InputError:

@@ -410,7 +410,7 @@ def test_no_secret_is_in_the_line_about_a_fault_of_ours(
         except ValueError as error:
             raise ZeroDivisionError(f"token={HF}") from error
 
-    monkeypatch.setattr("stepscope.offline.diagnose", broken)
+    monkeypatch.setattr("stepscope.offline.diagnosed", broken)
     for words in (["diagnose", "x"], ["diagnose", "x", "--debug"]):
         assert main(words) == 70
         err = capsys.readouterr().err

@@ -26,7 +26,7 @@ def test_help_lists_the_verbs_there_are_and_no_others(stepscope: Run) -> None:
     assert done.code == 0
     listed = done.out.split("Commands:")[1].split()
     assert [word for word in listed if word in VERBS] == list(VERBS)
-    for later in ("compare", "agent", "serve", "simulate", "mcp", "export"):
+    for later in ("compare", "agent", "serve", "simulate"):
         assert later not in listed
 
 
@@ -46,7 +46,7 @@ def test_the_flags_are_those_of_the_contract() -> None:
     flags = {flag for parameter in command.params for flag in parameter.opts if flag.startswith("-")}
     assert flags == {
         "--steps", "--rank", "--job", "--format", "-o", "--output", "--lang", "--rules-config", "--fail-on",
-        "--no-redact", "--jobs", "--debug", "--model-flops",
+        "--perfetto", "--no-redact", "--jobs", "--debug", "--model-flops",
     }  # fmt: skip
 
 
@@ -96,12 +96,14 @@ WORDS: dict[str, tuple[str, ...]] = {
     "rules": (),
     "explain": ("input-starvation",),
 }
+SILENT = ("export", "mcp")
+"""Verbs whose output is for programs: no answer for a person, and no next command."""
 FORMS = {"diagnose": ("text", "json", "markdown", "html"), "demo": ("text",), "doctor": ("text", "json")}
 """Where a verb has forms to choose from."""
 
 
 def test_every_verb_has_words_to_be_tried_with() -> None:
-    assert tuple(WORDS) == VERBS
+    assert sorted((*WORDS, *SILENT)) == sorted(VERBS)
     for verb in VERBS:
         command = cli.get_command(None, verb)  # type: ignore[arg-type]
         assert command is not None
@@ -110,7 +112,7 @@ def test_every_verb_has_words_to_be_tried_with() -> None:
 
 @pytest.mark.parametrize("lang", ["en", "zh"])
 @pytest.mark.parametrize(
-    ("verb", "form"), [(verb, form) for verb in VERBS for form in FORMS.get(verb, ("",))]
+    ("verb", "form"), [(verb, form) for verb in WORDS for form in FORMS.get(verb, ("",))]
 )
 def test_every_answer_ends_with_a_command_that_can_be_run(
     stepscope: Run, sample: Path, verb: str, form: str, lang: str
@@ -260,7 +262,7 @@ def test_an_unexpected_fault_is_70_and_says_how_to_report_it(
     def broken(*words: Any, **more: Any) -> None:
         raise ZeroDivisionError("planted")
 
-    monkeypatch.setattr("stepscope.offline.diagnose", broken)
+    monkeypatch.setattr("stepscope.offline.diagnosed", broken)
     assert main(["diagnose", "x"]) == 70
     err = capsys.readouterr().err
     assert "ZeroDivisionError: planted" in err
@@ -272,7 +274,7 @@ def test_an_interrupt_is_130(sample: Path) -> None:
     script = (
         "import sys, time\nimport stepscope.offline as offline\nfrom stepscope.cli import main\n"
         "def slow(*words, **more):\n    print('ready', file=sys.stderr, flush=True)\n    time.sleep(30)\n"
-        "offline.diagnose = slow\nsys.exit(main(['diagnose', 'x']))\n"
+        "offline.diagnosed = slow\nsys.exit(main(['diagnose', 'x']))\n"
     )
     with subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None

@@ -75,7 +75,7 @@ def test_the_hottest_operators_say_whose_they_are_and_of_what_the_numbers_are() 
     assert operators_head(alone, "en") == "Hottest operators (sum of the whole trace, share of device time)"
     for lang in LANGS:
         assert operators_head(two, lang) in shown(two, lang)
-        assert f"### {operators_head(two, lang)}\n" in markdown.render(two, lang)
+        assert f"<summary>{operators_head(two, lang)}</summary>\n" in markdown.render(two, lang)
 
 
 def test_the_onset_is_told_only_where_it_is_not_the_first_step() -> None:

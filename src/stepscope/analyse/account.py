@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.analyse.idle import IdlePieces
+from stepscope.model.analysis import IdleSpans
 from stepscope.model.interval import Intervals, join, overlap_ns, subtract, union
 from stepscope.model.report import IDLE_CAUSES, Idle, StepIdle, StepParts
 from stepscope.model.trace import I64
@@ -143,3 +144,14 @@ def step_parts(number: I64, sums: WindowSums, chosen: npt.NDArray[np.bool_]) -> 
 def idle_struct(sums: Mapping[str, int]) -> Idle:
     """The report's struct from named sums."""
     return Idle(**{f"{cause}_ns": sums[f"idle.{cause}_ns"] for cause in IDLE_CAUSES})
+
+
+def idle_spans(idle: IdlePieces, device: str, *, is_withheld: bool) -> IdleSpans:
+    """The pieces as they may be shown: with one cause, unknown, where causes are withheld."""
+    cause = np.full(len(idle), IDLE_CAUSES.index("unknown"), dtype=np.int32) if is_withheld else idle.cause
+    is_time = idle.end > idle.start
+    start, end, cause = idle.start[is_time], idle.end[is_time], cause[is_time]
+    is_head = np.ones(len(start), dtype=bool)
+    is_head[1:] = (start[1:] != end[:-1]) | (cause[1:] != cause[:-1])
+    last = np.append(np.flatnonzero(is_head)[1:] - 1, len(start) - 1) if len(start) else is_head.nonzero()[0]
+    return IdleSpans(device, start[is_head], end[last], cause[is_head])

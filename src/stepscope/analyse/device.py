@@ -13,6 +13,7 @@ from stepscope.analyse import collective, copies, gradient, host
 from stepscope.analyse.account import (
     Parts,
     WindowSums,
+    idle_spans,
     idle_struct,
     parts_of,
     step_parts,
@@ -173,6 +174,9 @@ def analyse_device(p: Process, device: int) -> DeviceResult:
             rows[0].idle.copy_wait_ns,
         ),
         timeline=_timeline(p, scopes[0], activities, idle, is_idle_told=status != "withheld"),
+        idle=idle_spans(
+            idle, f"device {device}" if device >= 0 else "device", is_withheld=status == "withheld"
+        ),
     )
     issues = [*_unexplained(rows[0], analysis.numbers)]
     if found.impossible and link:
@@ -235,6 +239,7 @@ def analyse_cpu(p: Process, *, is_device_unseen: bool) -> DeviceResult:
         by_step=_by_step(p, scopes[0], sums[0]),
         numbers=_step_numbers(p, rows[0], sums[0].compute[scopes[0].chosen]),
         timeline=_timeline(p, scopes[0], p.activities, account.idle, is_idle_told=True),
+        idle=idle_spans(account.idle, "host", is_withheld=status == "withheld"),
     )
     return DeviceResult(rows, analysis)
 

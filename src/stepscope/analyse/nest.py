@@ -10,12 +10,17 @@ from stepscope.trace.nesting import HostRows
 
 
 def innermost(rows: HostRows, chosen: npt.NDArray[np.bool_], at_ns: I64) -> I32:
-    """Core row of the chosen row that is innermost on this thread at each instant, -1 where none is open.
+    """Core row of the chosen row that is innermost on this thread at each instant, -1 where none is open."""
+    return innermost_of(rows.start_ns[chosen], rows.end_ns[chosen], rows.row[chosen], at_ns)
 
-    Rows nest, so the innermost open row is the last started one that has not ended: found by walking back
-    over rows that ended already, all instants at once.
+
+def innermost_of(start: I64, end: I64, row: I32, at_ns: I64) -> I32:
+    """The `row` of the interval that is innermost at each instant, -1 where none is open. They nest, and are
+    sorted by (start, longest first).
+
+    The innermost open one is the last started that has not ended: found by walking back over those that ended
+    already, all instants at once.
     """
-    start, end, row = rows.start_ns[chosen], rows.end_ns[chosen], rows.row[chosen]
     # A row in which no instant lies can be no answer, nor hide one.
     asked = np.sort(at_ns)
     holds = np.searchsorted(asked, end, side="left") > np.searchsorted(asked, start, side="left")

@@ -4,7 +4,7 @@ numbers."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import msgspec
 import numpy as np
@@ -63,6 +63,36 @@ NO_HOST_ROWS = Issue(
 NO_STEPS = Issue("no_steps", 1, "none", "no ProfilerStep annotations: the whole trace is one window")
 
 
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """A trace told apart: what each span is, which can be believed, and what launched what.
+
+    `kinds` and `is_good` are per span (`OTHER` where not good), `process_of_track` per track.
+    """
+
+    kinds: I32
+    is_good: npt.NDArray[np.bool_]
+    facts: NameFacts
+    process_of_track: I32
+    is_launch_call: npt.NDArray[np.bool_]
+    activities: Activities
+    issues: tuple[Issue, ...]
+
+
+def link_trace(trace: Trace) -> Linked:
+    """Judge the times of a trace and link its device work. Pure: the trace is not changed."""
+    kinds = span_kinds(trace)
+    is_good, bad = health.good_rows(trace, kinds)
+    kinds = np.where(is_good, kinds, Kind.OTHER).astype(np.int32)
+    facts = name_facts(trace, kinds)
+    process_of_track = _processes(trace, kinds)
+    is_launch_call = (kinds == Kind.CALL) & facts.is_launch_call[kinds, trace.spans.name_id]
+    activities = link(trace, kinds, process_of_track, is_launch_call)
+    # A call that launched recorded work is a launch whatever its name.
+    is_launch_call[activities.launch_row[activities.launch_row >= 0]] = True
+    return Linked(kinds, is_good, facts, process_of_track, is_launch_call, activities, tuple(bad))
+
+
 def analyse_rank(
     trace: Trace,
     *,
@@ -77,17 +107,11 @@ def analyse_rank(
     what the caller knows of the trace (`trace.load.rank_of`); `model_flops` what one rank's model needs in a
     step, where the caller knows it. Pure: the trace is not changed.
     """
-    kinds = span_kinds(trace)
-    is_good, bad = health.good_rows(trace, kinds)
-    kinds = np.where(is_good, kinds, Kind.OTHER).astype(np.int32)
-    facts = name_facts(trace, kinds)
-    process_of_track = _processes(trace, kinds)
-    is_launch_call = (kinds == Kind.CALL) & facts.is_launch_call[kinds, trace.spans.name_id]
-    activities = link(trace, kinds, process_of_track, is_launch_call)
-    # A call that launched recorded work is a launch whatever its name.
-    is_launch_call[activities.launch_row[activities.launch_row >= 0]] = True
-    activities, cut = health.cut_corrupt(trace, activities)
-    issues = [*health.loss_issues(trace), *bad, *cut]
+    linked = link_trace(trace)
+    kinds, is_good, facts = linked.kinds, linked.is_good, linked.facts
+    process_of_track, is_launch_call = linked.process_of_track, linked.is_launch_call
+    activities, cut = health.cut_corrupt(trace, linked.activities)
+    issues = [*health.loss_issues(trace), *linked.issues, *cut]
     groups = _split(activities)
     return [
         _analyse_process(

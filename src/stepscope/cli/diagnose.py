@@ -12,9 +12,11 @@ from stepscope.cli import option
 if TYPE_CHECKING:
     from stepscope.model.report import Report
     from stepscope.model.text import Lang
+    from stepscope.offline import Diagnosed
 
 
-def _as_range(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, int] | None:
+def as_range(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, int] | None:
+    """`first:last` as a pair."""
     if value is None:
         return None
     first, colon, last = value.partition(":")
@@ -41,7 +43,7 @@ def _as_flops(ctx: click.Context, param: click.Parameter, value: str | None) -> 
 
 @click.command("diagnose", short_help="Where the time of a step went, why, and what to change.")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
-@click.option("--steps", metavar="A:B", callback=_as_range, help="Only these steps, both ends included.")
+@click.option("--steps", metavar="A:B", callback=as_range, help="Only these steps, both ends included.")
 @click.option("--rank", type=click.IntRange(min=0), metavar="N", help="Only this rank.")
 @click.option("--job", metavar="ID", help="The job's name, for the report.")
 @option.format_option(*option.FORMATS)
@@ -60,6 +62,11 @@ def _as_flops(ctx: click.Context, param: click.Parameter, value: str | None) -> 
 )
 @click.option(
     "--fail-on", type=click.Choice(option.SEVERITIES), help="End with 1 if a finding is at least this severe."
+)
+@click.option(
+    "--perfetto",
+    metavar="OUT",
+    help="Also write the traces and what was found in them for the Perfetto viewer (.gz: compressed).",
 )
 @click.option(
     "--no-redact", is_flag=True, help="Keep host and user names, paths and addresses (secrets go always)."
@@ -84,6 +91,7 @@ def command(
     rules_config: str | None,
     model_flops: int | None,
     fail_on: str | None,
+    perfetto: str | None,
     no_redact: bool,
     jobs: int,
 ) -> int:
@@ -97,8 +105,10 @@ def command(
 
     if output not in (None, "-"):
         option.check_output(output)
+    if perfetto is not None:
+        _check_perfetto(perfetto, paths, output)
     with Progress() as progress:
-        report = offline.diagnose(
+        done = offline.diagnosed(
             paths,
             steps=steps,
             rank=rank,
@@ -111,8 +121,34 @@ def command(
             jobs=jobs,
             on_progress=progress.advance if progress.is_shown else None,
         )
-    option.put_report(report, form, lang, output)
-    return exit_code(report, fail_on)
+    if perfetto is not None:
+        _put_perfetto(done, perfetto, lang)
+    option.put_report(done.report, form, lang, output)
+    return exit_code(done.report, fail_on)
+
+
+def _check_perfetto(perfetto: str, paths: tuple[str, ...], output: str | None) -> None:
+    """Refuse early what could not be written later."""
+    from stepscope.export.again import check_readable_twice
+
+    path = option.check_output(perfetto, "--perfetto")
+    if perfetto == "-":
+        raise click.UsageError("--perfetto writes a file; give its name")
+    if output not in (None, "-") and path == option.check_output(output):
+        raise click.UsageError(f"{perfetto}: is given to -o and to --perfetto; give two files")
+    if path.exists() and any(os.path.exists(each) and os.path.samefile(each, path) for each in paths):
+        raise click.UsageError(f"{perfetto}: is an input; give another file to --perfetto")
+    check_readable_twice(paths, "--perfetto")
+
+
+def _put_perfetto(done: Diagnosed, perfetto: str, lang: Lang) -> None:
+    from stepscope.export.perfetto import write
+
+    with option.packed_file(perfetto, "--perfetto") as file:
+        written = write(done, file, lang)
+    if written.left_out:
+        what = f"{written.left_out:,} events with times far from all others are left out"
+        click.echo(f"stepscope: {perfetto}: {what}", err=True)
 
 
 def exit_code(report: Report, fail_on: str | None) -> int:

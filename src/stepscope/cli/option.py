@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 
 import click
 
@@ -115,16 +116,37 @@ def put(data: bytes, output: str | None) -> None:
             stream.write(data)
             stream.flush()
         return
-    path = check_output(output)
+    with whole_file(output) as file:
+        file.write(data)
+
+
+@contextlib.contextmanager
+def packed_file(output: str, option: str = "-o") -> Iterator[BinaryIO]:
+    """`whole_file`, compressed where the name ends in .gz: the same bytes for the same content."""
+    import gzip
+
+    with whole_file(output, option) as file:
+        if not output.endswith(".gz"):
+            yield file
+            return
+        with gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=6, mtime=0) as packed:
+            yield cast("BinaryIO", packed)
+
+
+@contextlib.contextmanager
+def whole_file(output: str, option: str = "-o") -> Iterator[BinaryIO]:
+    """A file that appears under its name when the block ends well, and not at all where it does not."""
+    path = check_output(output, option)
     try:
         if path.exists() and not path.is_file():  # a pipe or a device: nothing to replace
-            path.write_bytes(data)
+            with path.open("wb") as device:
+                yield device
             return
         mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o666 & ~_umask()
         handle, name = tempfile.mkstemp(prefix=f".{path.name[:80]}.", dir=path.parent)
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(data)
+                yield file
             os.chmod(name, mode)
             os.replace(name, path)
         except BaseException:
@@ -132,15 +154,22 @@ def put(data: bytes, output: str | None) -> None:
             raise
     except OSError as error:
         raise click.UsageError(
-            f"{output}: cannot be written: {error.strerror}; give another file to -o"
+            f"{output}: cannot be written: {error.strerror}; give another file to {option}"
         ) from error
 
 
-def check_output(output: str) -> Path:
-    """The path of `-o`, refused early where it cannot become a file."""
+def missing_extra(what: str, extra: str, error: ModuleNotFoundError) -> click.UsageError:
+    """The one line for a part that is not installed; an import of ours that fails is raised as it is."""
+    if error.name is None or error.name.partition(".")[0] == "stepscope":
+        raise error
+    return click.UsageError(f"{what} needs {error.name}; add it: pip install 'stepscope[{extra}]'")
+
+
+def check_output(output: str, option: str = "-o") -> Path:
+    """The path of an option, refused early where it cannot become a file."""
     path = Path(os.path.realpath(output))
     if path.is_dir():
-        raise click.UsageError(f"{output}: is a directory; give a file to -o")
+        raise click.UsageError(f"{output}: is a directory; give a file to {option}")
     if not path.parent.is_dir():
         raise click.UsageError(f"{output}: its directory does not exist; make it first")
     return path

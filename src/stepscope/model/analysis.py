@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from stepscope.model import report
+from stepscope.model.trace import I32, I64
 
 ALL_ACCOUNTING = "device accounting"
 ALL_CAUSES = "idle causes"
@@ -26,6 +27,19 @@ class Culprit:
     span: int | None
     start_ns: int
     end_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class IdleSpans:
+    """When a device idled and why: disjoint pieces in order of time, neighbours of one cause joined.
+
+    `cause` indexes `report.IDLE_CAUSES`; `device` is the device as a reader knows it (`device 0`, `host`).
+    """
+
+    device: str
+    start_ns: I64
+    end_ns: I64
+    cause: I32
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +77,8 @@ class DeviceAnalysis:
     `convolution_kernel_share`, `num_ops` (activities with a recorded op), `optimizer_idle_ns`,
     `misaligned_ns`, `misaligned_saving_ns`, `fusion_saving_ns`, `optimizer_kernels_per_step`,
     `optimizer_multi_tensor_share`."""
+    idle: IdleSpans | None = None
+    """Every piece of idle time over the trace; `None` once it was dropped with the columns."""
 
 
 CUT_CODES = ("truncated", "mixed_writers", "malformed_events")

@@ -72,6 +72,11 @@ WORD: Mapping[str, Text] = {
     "thresholds": Text(en="thresholds in brackets", zh="括号内为阈值"),
     "checks": Text(en="Check, in this order", zh="依次检查"),
     "remedies": Text(en="Change", zh="改动"),
+    "first_change": Text(en="Change first", zh="首先改动"),
+    "sections_left_out": Text(
+        en="sections left out: a comment has room for 65,536 characters; the JSON report has all",
+        zh="节未列出：一条评论最多 65,536 个字符，JSON 报告中有全部内容",
+    ),
     "looks": Text(en="Before any change", zh="改动之前"),
     "gain": Text(en="gain if it works", zh="若见效"),
     "verify": Text(en="proof", zh="验证"),

@@ -1,8 +1,14 @@
-"""A report for a pull request: the answer, a table of where the time went, one section a card."""
+"""A report for a pull request or a job's summary: the answer, where the time went and the first change; the
+rest is folded.
+
+GitHub refuses a comment beyond 65,536 characters, and links what looks like a name or a number of an issue:
+neither may come from a name in a trace.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from stepscope.diagnose.word import whose
 from stepscope.model import report
@@ -56,49 +62,99 @@ from stepscope.views.shape import (
 _NAME_WIDTH = 80
 
 
+MAX_LENGTH = 65_000
+"""Of GitHub's 65,536 for a comment, as JavaScript counts: a caller may put a line of its own before it."""
+_MAX_TEXT, _MAX_COMMAND, _MAX_LINES = 2_000, 4_000, 20
+"""Characters of one text and of the next command, and lines of a list in front: names may be megabytes."""
+
+
 def render(report_: report.Report, lang: Lang = "en") -> str:
-    """The report as Markdown (GitHub's), ending in a newline."""
-    lines = [f"**{escaped(report_.verdict.text)}**", "", *_health(report_, lang)]
+    """The report as Markdown (GitHub's) in at most `MAX_LENGTH` characters, ending in a newline.
+
+    What does not fit is left out from the end, section by section, and a line says how many.
+    """
+    head = [f"**{escaped(report_.verdict.text)}**", "", *_health(report_, lang)]
     for row in full_rows(report_):
-        lines += ["", *_row(row, report_, lang)]
+        head += ["", *_row(row, report_, lang)]
     rest, num_more = rest_rows(report_)
     if rest:
-        lines += ["", "| " + " | ".join(compact_head(lang)) + " |", "|---|--:|--:|--:|--:|--:|---|"]
+        head += ["", "| " + " | ".join(compact_head(lang)) + " |", "|---|--:|--:|--:|--:|--:|---|"]
         cells = [map(escaped, compact(row, report_, lang)) for row in rest]
-        lines += ["| " + " | ".join(line) + " |" for line in cells]
+        head += ["| " + " | ".join(line) + " |" for line in cells]
     if num_more:
-        lines += ["", f"+ {num_more} {word('more_rows', lang)}"]
-    for card in report_.cards:
-        lines += ["", *_card(card, report_, lang)]
+        head += ["", f"+ {num_more} {word('more_rows', lang)}"]
+    head += _first_change(report_, lang)
+    sections = [_card(card, report_, lang) for card in report_.cards]
     if report_.top_operators:
-        lines += ["", *_operators(report_, lang)]
-    lines += _memory(report_, lang)
-    if report_.undecided:
-        lines += ["", f"### {word('undecided', lang)}", ""]
-        lines += [f"- {line}" for line in undecided_lines(report_.undecided, lang, code, escaped)]
-    if out := ruled_out(report_):
-        lines += ["", f"{word('ruled_out', lang)}{colon(lang)}{listed(map(code, out), lang)}"]
-    if report_.next is not None:
-        lines += [*_heading("next", lang), *_fenced(report_.next, "sh")]
-    return "\n".join(lines) + "\n"
+        sections.append(_operators(report_, lang))
+    sections += _memory(report_, lang)
+    sections += _open_questions(report_, lang)
+    tail = [*_heading("next", lang), *_fenced(report_.next, "sh")] if report_.next is not None else []
+    return "\n".join(_fitted(head, sections, tail, lang)) + "\n"
+
+
+def _fitted(head: list[str], sections: list[list[str]], tail: list[str], lang: Lang) -> list[str]:
+    """Head, as many sections as fit, a line for those that do not, and the tail, which is always there."""
+    room = MAX_LENGTH - _length(tail) - 200
+    while _length(head) > room:
+        head = head[:-1]
+    kept = list(head)
+    for place, section in enumerate(sections):
+        if _length(kept) + _length(section) > room:
+            left = len(sections) - place
+            return [*kept, "", f"+ {left} {word('sections_left_out', lang)}", *tail]
+        kept += section
+    return [*kept, *tail]
+
+
+def _length(lines: list[str]) -> int:
+    """How long lines are in UTF-16, with their ends."""
+    return sum(len(line.encode("utf-16-le", "replace")) // 2 + 1 for line in lines)
+
+
+# What a list or a quote begins with; a heading's # is taken care of.
+_BLOCK = re.compile(r"^(\d{0,9})(?=[-+>=]|(?<=\d)[.)](?:\s|$))")
 
 
 def escaped(text: str) -> str:
-    """A string as plain text in Markdown, also inside a table: no markup, no HTML, no link, no line break."""
-    plain = " ".join(harmless(text).split())
-    plain = plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    # @ would notify a stranger, # would link an issue, :// would make a link.
-    plain = re.sub(r"([\\`*_\[\]|~])", r"\\\1", plain)
-    return plain.replace("@", "@\u200b").replace("://", ":\u200b//")
+    """A string as plain text in Markdown, also inside a table: no markup, no formula, no HTML, no link to a
+    person, an issue or a page, no line break."""
+    plain = _clipped(" ".join(harmless(text).split()), _MAX_TEXT)
+    plain = re.sub(r"([\\`*_\[\]|~])", r"\\\1", _html(plain))
+    return _BLOCK.sub(r"\1\\", plain)
+
+
+def _html(text: str) -> str:
+    """A string as text in HTML that GitHub makes no link of: a space without width stands in the way."""
+    plain = text.replace("@", "@\u200b").replace("#", "#\u200b").replace("://", ":\u200b//")
+    plain = plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("$", "&#36;")
+    return _NUMBERED.sub("\\g<0>\u200b", plain)
+
+
+_NUMBERED = re.compile(r"\b(?:GH(?=-\d)|www(?=\.))", re.IGNORECASE)
 
 
 def code(text: str) -> str:
     """A string as inline code, whatever backticks it holds."""
-    plain = " ".join(harmless(text).split()).replace("|", "\\|")
+    plain = _clipped(" ".join(harmless(text).split()), _MAX_TEXT)
     longest = max((len(run) for run in re.findall("`+", plain)), default=0)
     fence = "`" * (longest + 1)
     pad = " " if longest else ""
-    return f"{fence}{pad}{plain}{pad}{fence}"
+    return f"{fence}{pad}{plain}{pad}{fence}" if plain else ""
+
+
+def _cell(text: str) -> str:
+    """Inline code in a table, where a bar would end the cell even so."""
+    return code(text).replace("|", "\\|")
+
+
+def _clipped(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _fold(summary: str, lines: list[str]) -> list[str]:
+    """A section that opens when it is asked for. `summary` is HTML."""
+    return ["", "<details>", f"<summary>{summary}</summary>", "", *lines, "", "</details>"]
 
 
 def _heading(key: str, lang: Lang) -> list[str]:
@@ -108,7 +164,7 @@ def _heading(key: str, lang: Lang) -> list[str]:
 def _fenced(text: str, language: str) -> list[str]:
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
-    return [f"{fence}{language}", *harmless(text).splitlines(), fence]
+    return [f"{fence}{language}", *harmless(_clipped(text, _MAX_COMMAND)).splitlines(), fence]
 
 
 def _health(report_: report.Report, lang: Lang) -> list[str]:
@@ -119,18 +175,50 @@ def _health(report_: report.Report, lang: Lang) -> list[str]:
     issues = told_issues(health)
     lines += [""] if issues or health.withheld or used < len(report_.inputs) else []
     has_ranks = len({row.rank for row in report_.accounting}) > 1
-    lines += [f"- {line}" for _, line in issue_lines(issues, lang, has_ranks=has_ranks, text=escaped)]
-    for each in health.withheld:
-        lines.append(
-            f"- {word('withheld', lang)}{colon(lang)}{escaped(withheld_name(each, lang))}{colon(lang)}"
-            f"{escaped(withheld_why(each, lang) + brackets(needing(each.would_settle or '', lang), lang))}"
-        )
-    lines += [
-        f"- {word('not_used', lang)}{colon(lang)}{escaped(input_error(i, lang))}"
+    lines += _listed(line for _, line in issue_lines(issues, lang, has_ranks=has_ranks, text=escaped))
+    lines += _listed(
+        f"{word('withheld', lang)}{colon(lang)}{escaped(withheld_name(each, lang))}{colon(lang)}"
+        f"{escaped(withheld_why(each, lang) + brackets(needing(each.would_settle or '', lang), lang))}"
+        for each in health.withheld
+    )
+    lines += _listed(
+        f"{word('not_used', lang)}{colon(lang)}{escaped(input_error(i, lang))}"
         for i in report_.inputs
         if i.error is not None
-    ]
+    )
     return lines
+
+
+def _listed(lines: Iterable[str]) -> list[str]:
+    """A list, of which the first lines are shown."""
+    items = [f"- {line}" for line in lines]
+    return items if len(items) <= _MAX_LINES else [*items[:_MAX_LINES], f"- + {len(items) - _MAX_LINES}"]
+
+
+def _first_change(report_: report.Report, lang: Lang) -> list[str]:
+    """What to change first, and what it may bring."""
+    if not report_.cards:
+        return []
+    worst = card_parts(report_.cards[0], report_).worst
+    if not worst.remedies:
+        return []
+    key = "first_change" if is_change(worst) else "looks"
+    gain = gain_of(worst.remedies[0], worst.cost, lang)
+    told = [f"**{word(key, lang)}**{colon(lang)}{escaped(worst.remedies[0].text)}", *([gain] if gain else [])]
+    return ["", "  \n".join(told)]
+
+
+def _open_questions(report_: report.Report, lang: Lang) -> list[list[str]]:
+    lines: list[str] = []
+    if report_.undecided:
+        lines += [f"- {line}" for line in undecided_lines(report_.undecided, lang, code, escaped)]
+    if out := ruled_out(report_):
+        lines += [""] if lines else []
+        lines.append(f"{word('ruled_out', lang)}{colon(lang)}{listed(map(code, out), lang)}")
+    if not lines:
+        return []
+    title = word("undecided" if report_.undecided else "ruled_out", lang)
+    return [_fold(_html(title), lines)]
 
 
 def _row(row: report.Accounting, report_: report.Report, lang: Lang) -> list[str]:
@@ -161,14 +249,11 @@ def _card(card: report.Card, report_: report.Report, lang: Lang) -> list[str]:
     shown = card_parts(card, report_)
     worst = shown.worst
     told = [code(worst.rule), f"{word('confidence', lang)} {word(worst.confidence, lang)}"]
-    if worst.cost is not None:
-        told.insert(0, cost_of(worst.cost, lang))
     told += [escaped(subject_of(worst, report_, lang)), since(card, report_, lang)]
-    lines = [
-        f"### {word(worst.severity, lang)}{colon(lang)}{escaped(card.title)}",
-        "",
-        joined(told, lang) + "  ",
-    ]
+    summary = f"{word(worst.severity, lang)}{colon(lang)}{_html(_clipped(harmless(card.title), _MAX_TEXT))}"
+    if worst.cost is not None:
+        summary = joined((summary, _html(cost_of(worst.cost, lang))), lang)
+    lines = [joined(told, lang) + "  "]
     lines += [escaped(card.explanation)] if card.explanation is not None else []
     lines += ["", f"{evidence_head(worst, lang)}{colon(lang)}".rstrip(), ""]
     lines += [f"- {line}" for line in evidence_lines(shown, report_, lang, code, escaped)]
@@ -183,7 +268,7 @@ def _card(card: report.Card, report_: report.Report, lang: Lang) -> list[str]:
         unknown = ("；" if lang == "zh" else "; ").join(map(escaped, card.unknown))
         lines += ["", f"{word('unknown', lang)}{colon(lang)}{unknown}"]
     lines += ["", *(f"- {escaped(note)}" for note in card.notes)] if card.notes else []
-    return lines
+    return _fold(f"<b>{' '.join(summary.split())}</b>", lines)
 
 
 def _meanwhile(finding: report.Finding, lang: Lang) -> list[str]:
@@ -213,15 +298,14 @@ def _remedies(finding: report.Finding, lang: Lang) -> list[str]:
     return lines
 
 
-def _memory(report_: report.Report, lang: Lang) -> list[str]:
+def _memory(report_: report.Report, lang: Lang) -> list[list[str]]:
     rows, num_more = shown_memory(report_.memory)
-    lines = []
+    sections = []
     for row in rows:
         # Names within are code already; what stands around them is ours and sizes.
-        lines += ["", f"### {escaped(memory_head(row, lang))}", ""]
-        lines += [f"- {line}" for line in memory_lines(row, lang, code)]
-        lines += [f"- {note}" for note in memory_notes(row, lang)]
-    return [*lines, *(["", f"+ {num_more} {word('more_rows', lang)}"] if num_more else [])]
+        lines = [f"- {line}" for line in (*memory_lines(row, lang, code), *memory_notes(row, lang))]
+        sections.append(_fold(_html(memory_head(row, lang)), lines))
+    return [*sections, *([["", f"+ {num_more} {word('more_rows', lang)}"]] if num_more else [])]
 
 
 def _operators(report_: report.Report, lang: Lang) -> list[str]:
@@ -234,11 +318,10 @@ def _operators(report_: report.Report, lang: Lang) -> list[str]:
     for operator, limit in zip(report_.top_operators, limits, strict=True):
         share = "" if operator.share is None else percent(operator.share)
         lines.append(
-            f"| {code(readable(operator.name, _NAME_WIDTH))} | {escaped(operator.class_ or '')} | "
+            f"| {_cell(readable(operator.name, _NAME_WIDTH))} | {escaped(operator.class_ or '')} | "
             f"{operator.count:,} | {duration(operator.device_ns)} | {share} |"
             + (f" {limit} |" if any(limits) else "")
         )
     work = [f"- {escaped(line)}" for line in work_lines(report_, lang)]
-    if work:
-        lines += ["", *work]
-    return [f"### {escaped(operators_head(report_, lang))}", "", *lines]
+    lines += ["", *work] if work else []
+    return _fold(_html(operators_head(report_, lang)), lines)

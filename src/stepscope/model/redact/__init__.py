@@ -27,7 +27,14 @@ from stepscope.model.redact.secret import (
     tree_without_secrets,
     without_secrets,
 )
-from stepscope.model.redact.whole import map_strings, redact_report, strings_of, trace_without_secrets
+from stepscope.model.redact.whole import (
+    Redaction,
+    map_strings,
+    redact_report,
+    redact_trace,
+    strings_of,
+    trace_without_secrets,
+)
 
 __all__ = [
     "ENVIRONMENT",
@@ -35,6 +42,7 @@ __all__ = [
     "SECRET",
     "Identities",
     "Pseudonyms",
+    "Redaction",
     "identities_in_text",
     "identities_in_tree",
     "is_address_in_context",
@@ -42,6 +50,7 @@ __all__ = [
     "key_of_inputs",
     "map_strings",
     "redact_report",
+    "redact_trace",
     "strings_of",
     "trace_without_secrets",
     "tree_without_secrets",

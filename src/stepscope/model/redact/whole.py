@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import re
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
@@ -28,6 +29,9 @@ _OURS = frozenset(
     "schema sha256 id rule code feature layer severity confidence from_ use scope status method "
     "persistence bound effect".split()
 )
+
+# Shapes and numbers, most of a trace's texts, hold nobody's name (and no address: those have dots or colons).
+_PLAIN = re.compile(r"[0-9\[\]{}, \-]*\Z")
 
 _NUMBERS = frozenset((int, float, bool, type(None)))
 
@@ -149,6 +153,45 @@ def trace_without_secrets(trace: Trace) -> tuple[Trace, int, Identities]:
         metadata=cast("Mapping[str, Any]", metadata),
     )
     return changed, total, known
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Redaction:
+    """What is done to the text of an export: pseudonyms under `key`, `known` names wherever they stand;
+    nothing where `keep_identities`."""
+
+    key: bytes = dataclasses.field(repr=False)
+    known: Identities = NOBODY
+    keep_identities: bool = False
+
+
+def redact_trace(trace: Trace, redaction: Redaction) -> Trace:
+    """A trace without secrets (`trace_without_secrets`) as it may leave: every string without identities.
+
+    Names that the trace's own strings give away are replaced everywhere in it. Metadata is left out: nothing
+    that leaves needs it.
+    """
+    trace = dataclasses.replace(trace, metadata={}, losses=())
+    if redaction.keep_identities:
+        return trace
+    everybody = redaction.known
+    for texts in (trace.names, trace.cats, trace.texts, strings_of(trace.tracks), [trace.name]):
+        for text in texts:
+            if _PLAIN.match(text):
+                continue
+            named = identities_in_text(text)
+            if named != NOBODY:
+                everybody = everybody | named
+    pseudonyms = Pseudonyms(redaction.key, everybody)
+    apply = functools.cache(lambda text: text if _PLAIN.match(text) else pseudonyms.apply(text))
+    return dataclasses.replace(
+        trace,
+        name=apply(trace.name),
+        names=list(map(apply, trace.names)),
+        cats=list(map(apply, trace.cats)),
+        texts=list(map(apply, trace.texts)),
+        tracks=map_strings(trace.tracks, apply),
+    )
 
 
 def redact_report(

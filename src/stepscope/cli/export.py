@@ -1,0 +1,141 @@
+"""`stepscope export KIND PATH… -o OUT`: a report or its traces for another program."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from stepscope.cli import option
+from stepscope.cli.diagnose import as_range
+
+if TYPE_CHECKING:
+    from stepscope.export.kind import Kind
+    from stepscope.model.report import Report
+    from stepscope.model.text import Lang
+
+KINDS = ("ops", "csv", "parquet", "speedscope")
+TABLES = (
+    "accounting", "steps", "operators", "kernels", "collectives", "findings", "evidence", "culprits",
+    "remedies", "undecided", "issues", "withheld", "inputs", "stragglers",
+)  # fmt: skip
+"""As in `stepscope.export.kind` and `stepscope.views.table`, which `--help` does not wait for."""
+
+
+@click.command("export", short_help="A report or its traces for another program.")
+@click.argument("kind", type=click.Choice(KINDS))
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True)
+@click.option(
+    "-o", "--output", metavar="OUT", required=True, help="File to write; for all tables a directory."
+)
+@click.option("--table", type=click.Choice(TABLES), help="Only this table of csv or parquet, as a file.")
+@click.option("--steps", metavar="A:B", callback=as_range, help="Only these steps, both ends included.")
+@click.option("--rank", type=click.IntRange(min=0), metavar="N", help="Only this rank.")
+@click.option(
+    "--no-redact", is_flag=True, help="Keep host and user names, paths and addresses (secrets go always)."
+)
+@option.lang_option
+@option.debug_option
+def command(
+    kind: str,
+    paths: tuple[str, ...],
+    output: str,
+    table: str | None,
+    steps: tuple[int, int] | None,
+    rank: int | None,
+    no_redact: bool,
+    lang: Lang,
+) -> int:
+    """Write a report, or the traces it is of, for another program.
+
+    KIND is `ops` (every op and kernel by step and shape, JSON), `csv` or `parquet` (the report's tables), or
+    `speedscope` (threads and streams for that viewer). PATH is as for `diagnose`; for the tables it may be a
+    report that was saved as JSON. A file whose name ends in .gz is compressed.
+    """
+    from stepscope.export.kind import KINDS as ALL
+    from stepscope.export.saved import is_saved
+
+    chosen = ALL[kind]
+    if table is not None and chosen.is_of_traces:
+        raise click.UsageError(f"--table is for csv and parquet; leave it out for {kind}")
+    is_report = len(paths) == 1 and is_saved(paths[0])
+    if is_report and chosen.is_of_traces:
+        raise click.UsageError(f"{paths[0]}: is a report, and {kind} is made of traces; give those")
+    if is_report and (steps is not None or rank is not None):
+        raise click.UsageError(f"{paths[0]}: is a report; --steps and --rank are for traces")
+    options: dict[str, Any] = {
+        "steps": steps,
+        "rank": rank,
+        "lang": lang,
+        "keep_identities": no_redact,
+        "redact_key": os.environ.get("STEPSCOPE_REDACT_KEY"),
+    }
+    if chosen.is_of_traces:
+        _export_traces(chosen, paths, output, options)
+    else:
+        _export_tables(chosen, paths, output, table, is_report, options)
+    return 0
+
+
+def _export_traces(kind: Kind, paths: tuple[str, ...], output: str, options: dict[str, Any]) -> None:
+    from stepscope import offline
+    from stepscope.export.again import check_readable_twice
+
+    if output == "-":
+        raise click.UsageError(f"export {kind.name} writes a file; give its name to -o")
+    option.check_output(output)
+    check_readable_twice(paths, f"export {kind.name}")
+    done = offline.diagnosed(paths, **options)
+    with option.packed_file(output) as file:
+        kind.writer_of_traces()(done, file)
+
+
+def _export_tables(
+    kind: Kind,
+    paths: tuple[str, ...],
+    output: str,
+    name: str | None,
+    is_report: bool,
+    options: dict[str, Any],
+) -> None:
+    from stepscope.views.table import table
+
+    try:
+        write = kind.writer_of_table()
+    except ModuleNotFoundError as error:
+        raise option.missing_extra(f"export {kind.name}", kind.extra or "", error) from error
+    targets = {name: output} if name is not None else _folder(output, kind.suffix)
+    report = _report(paths, is_report, options)
+    for each, target in targets.items():
+        if target == "-":
+            sink = io.BytesIO()
+            write(table(report, each), sink)
+            option.put(sink.getvalue(), target)
+            continue
+        with option.packed_file(target) as file:
+            write(table(report, each), file)
+
+
+def _folder(output: str, suffix: str) -> dict[str, str]:
+    """A file for each table, in a directory that is made where it is absent."""
+    folder = Path(output)
+    if folder.exists() and not folder.is_dir():
+        raise click.UsageError(f"{output}: is a file; give a directory to -o, or one table with --table")
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise click.UsageError(f"{output}: cannot be made: {error.strerror}; give another -o") from error
+    return {name: str(folder / f"{name}{suffix}") for name in TABLES}
+
+
+def _report(paths: tuple[str, ...], is_report: bool, options: dict[str, Any]) -> Report:
+    if not is_report:
+        from stepscope import offline
+
+        return offline.diagnose(paths, **options)
+    from stepscope.export import saved
+
+    return saved.read(paths[0], redact_key=options["redact_key"], keep_identities=options["keep_identities"])

@@ -1,0 +1,101 @@
+"""What the tools share: which files may be read, and the reports that were made of them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from stepscope import offline
+from stepscope.mcp.root import Roots
+from stepscope.model.error import UsageError
+from stepscope.model.report import Report
+from stepscope.model.text import Lang
+
+MAX_REPORTS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A report at hand: its handle, and the language it is in."""
+
+    handle: str
+    report: Report
+    lang: Lang
+
+
+class Desk:
+    """Reports by what was asked: the same files with the same options are read once.
+
+    The least recently used is forgotten first. Of the same question asked twice at a time the second waits
+    for the first; different ones do not wait for each other.
+    """
+
+    def __init__(
+        self,
+        roots: Roots,
+        *,
+        doctor: Callable[[], Any],
+        lang: Lang = "en",
+        redact_key: str | None = None,
+        diagnose: Callable[..., Report] = offline.diagnose,
+    ) -> None:
+        self.roots = roots
+        self.doctor = doctor
+        self.lang = lang
+        self._redact_key = redact_key
+        self._diagnose = diagnose
+        self._lock = threading.Lock()
+        self._reports: OrderedDict[str, Asked] = OrderedDict()
+        self._running: dict[str, threading.Lock] = {}
+
+    def diagnose(
+        self, paths: Sequence[str], *, steps: tuple[int, int] | None, rank: int | None, lang: Lang
+    ) -> Asked:
+        """The report of these paths; made where it is not at hand or a file has changed."""
+        files = self.roots.files(paths)
+        question = [[f.path, f.mtime_ns, f.size] for f in files], steps, rank, lang
+        handle = "r-" + hashlib.sha256(json.dumps(question).encode()).hexdigest()[:10]
+        with self._lock:
+            running = self._running.setdefault(handle, threading.Lock())
+        try:
+            with running:
+                known = self._known(handle)
+                if known is None:
+                    report = self._diagnose(
+                        [each.path for each in files],
+                        steps=steps,
+                        rank=rank,
+                        lang=lang,
+                        redact_key=self._redact_key,
+                        shown_as={each.path: each.name for each in files},
+                    )
+                    known = self._keep(Asked(handle, report, lang))
+        finally:
+            with self._lock:
+                self._running.pop(handle, None)
+        return known
+
+    def report(self, handle: str) -> Asked:
+        """A report by its handle. Raises UsageError for one that is not at hand (any more)."""
+        known = self._known(handle)
+        if known is None:
+            raise UsageError(f"no report {handle[:40]!r} is at hand; call diagnose with the paths")
+        return known
+
+    def _known(self, handle: str) -> Asked | None:
+        with self._lock:
+            if handle in self._reports:
+                self._reports.move_to_end(handle)
+            return self._reports.get(handle)
+
+    def _keep(self, asked: Asked) -> Asked:
+        with self._lock:
+            self._reports[asked.handle] = asked
+            while len(self._reports) > MAX_REPORTS:
+                self._reports.popitem(last=False)
+        return asked

@@ -1,0 +1,126 @@
+"""The report as flat tables: rows of named columns, for a spreadsheet, a data base or a query.
+
+A table's columns follow from the report's structs: those of a part in a part are joined by a dot
+(`idle.input_ns`), lists of parts are tables of their own. A table has the same columns whatever the report.
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
+
+import msgspec
+
+from stepscope.model import report
+
+Cell = int | float | str | bool | None
+Kind = Literal["integer", "number", "text", "flag"]
+_KINDS: dict[type, Kind] = {bool: "flag", int: "integer", float: "number", str: "text"}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: `kind` is what its cells are where they are not `None`, which is `not known`."""
+
+    name: str
+    kind: Kind
+    path: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Columns, and rows of as many cells."""
+
+    name: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+
+_Source = Callable[[report.Report], Iterable[tuple[tuple[Cell, ...], msgspec.Struct]]]
+
+
+def _plain(name: str) -> _Source:
+    return lambda whole: (((), row) for row in getattr(whole, name))
+
+
+def _of_findings(name: str) -> _Source:
+    return lambda whole: (((each.id,), row) for each in whole.findings for row in getattr(each, name))
+
+
+# Table -> part of the report it lists, columns in front of the part's own, and where its rows are.
+_TABLES: dict[str, tuple[type[msgspec.Struct], tuple[str, ...], _Source]] = {
+    "accounting": (report.Accounting, (), _plain("accounting")),
+    "steps": (report.Step, (), _plain("steps")),
+    "operators": (report.Operator, (), _plain("operators")),
+    "kernels": (report.Kernel, (), _plain("kernels")),
+    "collectives": (report.Collective, (), _plain("collectives")),
+    "findings": (report.Finding, (), _plain("findings")),
+    "evidence": (report.Evidence, ("finding",), _of_findings("evidence")),
+    "culprits": (report.Named, ("finding",), _of_findings("culprits")),
+    "remedies": (report.Remedy, ("finding",), _of_findings("remedies")),
+    "undecided": (report.Undecided, (), _plain("undecided")),
+    "issues": (report.HealthIssue, (), lambda whole: (((), row) for row in whole.health.issues)),
+    "withheld": (report.Withheld, (), lambda whole: (((), row) for row in whole.health.withheld)),
+    "inputs": (report.Input, (), _plain("inputs")),
+    "stragglers": (report.Straggler, (), _plain("stragglers")),
+}
+TABLES = tuple(_TABLES)
+
+
+@cache
+def columns(name: str) -> tuple[Column, ...]:
+    """The columns of a table, always the same."""
+    part, before, _ = _TABLES[name]
+    own = sorted(_columns(part, "", ()), key=lambda column: column.name != "rank")
+    return (*(Column(each, "text", ()) for each in before), *own)
+
+
+def table(whole: report.Report, name: str) -> Table:
+    """One table of a report. Raises KeyError for a name that is not in `TABLES`."""
+    _, before, source = _TABLES[name]
+    wanted = columns(name)
+    own = wanted[len(before) :]
+    rows = tuple((*front, *(_cell(part, column.path) for column in own)) for front, part in source(whole))
+    return Table(name, wanted, rows)
+
+
+def _columns(part: type[msgspec.Struct], prefix: str, path: tuple[str, ...]) -> Iterator[Column]:
+    hints = typing.get_type_hints(part)
+    for field in msgspec.structs.fields(part):
+        kind = _without_none(hints[field.name])
+        here = (*path, field.name)
+        if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+            yield from _columns(kind, f"{prefix}{field.encode_name}.", here)
+        elif typing.get_origin(kind) is tuple:
+            if not _holds_parts(kind):
+                yield Column(prefix + field.encode_name, "text", here)
+        else:
+            yield Column(prefix + field.encode_name, _KINDS.get(kind, "text"), here)
+
+
+def _without_none(kind: Any) -> Any:
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        kinds = [each for each in typing.get_args(kind) if each is not type(None)]
+        return kinds[0] if len(kinds) == 1 else str
+    return kind
+
+
+def _holds_parts(kind: Any) -> bool:
+    return any(isinstance(each, type) and issubclass(each, msgspec.Struct) for each in typing.get_args(kind))
+
+
+def _cell(part: Any, path: tuple[str, ...]) -> Cell:
+    """The value at a path. A list becomes its numbers with blanks between, or its texts with `; `, and `None`
+    where it is empty."""
+    for name in path:
+        if part is None:
+            return None
+        part = getattr(part, name)
+    if isinstance(part, tuple):
+        has_text = any(isinstance(each, str) for each in part)
+        return ("; " if has_text else " ").join(map(str, part)) or None
+    return typing.cast("Cell", part)
