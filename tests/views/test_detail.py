@@ -24,7 +24,9 @@ READ = [
     *SOURCES.glob("trace/*.py"),
     *SOURCES.glob("analyse/*.py"),
     SOURCES / "diagnose/data.py",
-    SOURCES / "offline.py",
+    SOURCES / "offline/read.py",
+    SOURCES / "offline/__init__.py",
+    SOURCES / "offline/option.py",
 ]
 TREES = [ast.parse(path.read_text(encoding="utf-8")) for path in READ]
 HAN = re.compile("[\u4e00-\u9fff]")

@@ -191,7 +191,7 @@ ISSUE: tuple[tuple[str, str], ...] = (
         r"而设备有 \1 % 的时间空闲：设备时钟可能超前于主机",
     ),
     (r"which side waits cannot be told", "无法判断是哪一方在等待"),
-    # offline.py and diagnose/data.py: what the inputs say together
+    # offline/ and diagnose/data.py: what the inputs say together
     (
         r"rank (\d+) is in (\d+) files: (.*) was used, (.*) was not",
         r"rank \1 出现在 \2 个文件中：使用了 \3，未使用 \4",

@@ -1,0 +1,215 @@
+"""Files in, report out: the only I/O of the offline path.
+
+    load(path)        one trace, in columns, without its secrets
+    diagnose(paths)   the report of any number of traces
+
+Ranks are read one after another (or `jobs` at a time) and their columns are dropped once they are analysed:
+memory follows the largest file, not the number of files.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from stepscope.model import redact
+from stepscope.model.error import InputError, UsageError
+from stepscope.model.report import Report
+from stepscope.model.text import Lang
+from stepscope.model.trace import Trace
+from stepscope.offline.option import check_options, read_thresholds
+from stepscope.offline.read import (
+    OnProgress,
+    Read,
+    Wanted,
+    check_steps,
+    nothing_read,
+    one_file_a_rank,
+    read_all,
+    renamed,
+)
+
+__all__ = ["Diagnosed", "InputError", "Source", "diagnose", "diagnosed", "has_native_loader", "load"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Source:
+    """A trace behind a report: where it can be read again, its place in `report.inputs`, and its digest."""
+
+    path: str
+    place: int
+    sha256: str | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Diagnosed:
+    """A report, and what it takes to show its traces beside it (`stepscope.export`).
+
+    `sources` are the traces that the report speaks of, in the order of `report.inputs`; `redaction` is what
+    was done to the report's text.
+    """
+
+    report: Report
+    sources: tuple[Source, ...]
+    steps: tuple[int, int] | None
+    redaction: redact.Redaction
+
+
+def has_native_loader() -> bool:
+    """Whether the native loader is built and loads here."""
+    from stepscope.trace.load import native_available
+
+    return bool(native_available())
+
+
+def load(path: str | os.PathLike[str]) -> Trace:
+    """One trace file in columns (`stepscope.model.trace.Trace`), secrets removed.
+
+    Raises `stepscope.model.error.InputError` where nothing of it can be read; what was lost of a damaged
+    file is in `Trace.losses`.
+    """
+    from stepscope.trace.load import load as load_file
+
+    trace, _, _ = redact.trace_without_secrets(load_file(os.fspath(path)))
+    return trace
+
+
+def diagnose(
+    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    *,
+    steps: tuple[int, int] | None = None,
+    rank: int | None = None,
+    job: str | None = None,
+    lang: Lang = "en",
+    rules_config: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+    keep_identities: bool = False,
+    redact_key: str | None = None,
+    model_flops: int | None = None,
+    jobs: int = 1,
+    on_progress: OnProgress | None = None,
+    shown_as: Mapping[str, str] | None = None,
+) -> Report:
+    """The report of one or more traces (files, directories, archives or patterns) and memory snapshots.
+
+    `steps` is a range of step numbers, both ends included; `rank` leaves out every other rank; `job` names
+    the run; `lang` is the language of its sentences, `en` or `zh`; `rules_config` holds a site's thresholds,
+    as a TOML file or as `{rule: {feature: number}}`. Identities (host and user names, home paths, addresses)
+    become pseudonyms under `redact_key`, or under a key derived from the inputs, unless `keep_identities`;
+    secrets are removed in any case. `model_flops` is the arithmetic that one rank's model needs in a step,
+    for MFU; without it MFU is derived where recorded shapes tell. `jobs` files are read at the same time.
+    `shown_as` gives names to show in the place of paths.
+
+    In a notebook the report shows itself as its HTML page.
+
+    An input that cannot be used is named in `report.inputs[].error`. Raises
+    `stepscope.model.error.StepscopeError` where none can be used, or where the options make no sense.
+    """
+    return diagnosed(
+        paths,
+        steps=steps,
+        rank=rank,
+        job=job,
+        lang=lang,
+        rules_config=rules_config,
+        keep_identities=keep_identities,
+        redact_key=redact_key,
+        jobs=jobs,
+        model_flops=model_flops,
+        on_progress=on_progress,
+        shown_as=shown_as,
+    ).report
+
+
+def diagnosed(
+    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    *,
+    steps: tuple[int, int] | None = None,
+    rank: int | None = None,
+    job: str | None = None,
+    lang: Lang = "en",
+    rules_config: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+    keep_identities: bool = False,
+    redact_key: str | None = None,
+    model_flops: int | None = None,
+    jobs: int = 1,
+    on_progress: OnProgress | None = None,
+    shown_as: Mapping[str, str] | None = None,
+) -> Diagnosed:
+    """As `diagnose`, with what it takes to read the traces again."""
+    from stepscope.diagnose import Options
+    from stepscope.diagnose import diagnose as diagnose_ranks
+    from stepscope.rules import load_catalog
+    from stepscope.trace.load import discover
+    from stepscope.views.notebook import shown
+
+    check_options(
+        steps=steps,
+        rank=rank,
+        job=job,
+        lang=lang,
+        rules_config=rules_config,
+        redact_key=redact_key,
+        model_flops=model_flops,
+        jobs=jobs,
+        on_progress=on_progress,
+        shown_as=shown_as,
+    )
+    try:
+        given = [os.fsdecode(each) for each in ([paths] if isinstance(paths, (str, os.PathLike)) else paths)]
+    except TypeError as error:
+        raise UsageError(f"paths: {error}; give a path or several") from error
+    if not given:
+        raise UsageError("no input; give at least one trace, directory or pattern")
+    catalog = load_catalog()
+    if rules_config is not None:
+        catalog = catalog.with_thresholds(
+            rules_config if isinstance(rules_config, Mapping) else read_thresholds(rules_config)
+        )
+    reads = read_all(given, Wanted(steps, model_flops), jobs, on_progress, discover)
+    if not any(read.input.error is None for read in reads):
+        raise nothing_read(reads)
+    if steps is not None:
+        check_steps(steps, reads)
+    if shown_as:
+        reads = [renamed(read, shown_as.get(read.input.name)) for read in reads]
+    analyses, inputs = one_file_a_rank(reads)
+    if rank is not None:
+        found = sorted({a.rank for a in analyses if a.rank is not None})
+        analyses = [a for a in analyses if a.rank == rank]
+        if not analyses and not any(read.memory for read in reads):
+            there = f"there are: {', '.join(map(str, found))}" if found else "the inputs name no rank"
+            raise UsageError(f"no input is of rank {rank}; {there}")
+    options = Options(catalog=catalog, job=job, lang=lang, native_loader=has_native_loader())
+    memory = [
+        msgspec.structs.replace(row, input=place)
+        for place, read in enumerate(reads)
+        for row in read.memory
+        if rank is None or row.rank in (None, rank)
+    ]
+    report = diagnose_ranks(analyses, inputs, options, memory)
+    known = redact.NOBODY
+    for read in reads:
+        known = known | read.known
+    key = redact_key.encode() if redact_key else redact.key_of_inputs(i.sha256 or i.name for i in inputs)
+    return Diagnosed(
+        shown(redact.redact_report(report, key=key, known=known, keep_identities=keep_identities)),
+        _sources(reads, rank),
+        steps,
+        redact.Redaction(key, known, keep_identities),
+    )
+
+
+def _sources(reads: Sequence[Read], rank: int | None) -> tuple[Source, ...]:
+    """The traces that were used: not those that cannot be read, repeat a rank or are of another rank."""
+    owner: dict[int, int] = {}
+    found = []
+    for place, read in enumerate(reads):
+        ranks = {analysis.rank for analysis in read.analyses}
+        is_first = [number is None or owner.setdefault(number, place) == place for number in ranks]
+        if read.input.error is None and any(is_first) and (rank is None or rank in ranks):
+            found.append(Source(read.path, place, read.input.sha256))
+    return tuple(found)
