@@ -13,7 +13,7 @@ class Phases(msgspec.Struct, frozen=True, kw_only=True):
     """Device time by the part of the step that launched it, in nanoseconds; all are always written."""
 
     forward_ns: int = 0
-    """From the first to the last op that autograd records, between backward passes."""
+    """From the first to the last op that a backward pass is run for, before that pass."""
     backward_ns: int = 0
     """Inside autograd's rows, recomputation apart."""
     recompute_ns: int = 0
@@ -21,8 +21,8 @@ class Phases(msgspec.Struct, frozen=True, kw_only=True):
     optimizer_ns: int = 0
     """Inside `Optimizer.step`."""
     other_ns: int = 0
-    """In none of these: input, gradient clipping, evaluation; the forward pass too where the trace has no
-    sequence numbers."""
+    """In none of these: input, clearing and clipping of gradients, evaluation; the forward pass too where the
+    trace has no sequence numbers."""
 
 
 class Operator(Part, frozen=True, kw_only=True):
@@ -157,7 +157,7 @@ class Efficiency(Part, frozen=True, kw_only=True):
     """Device time of matrix work whose arithmetic is known, of the device time of all matrix work."""
     model_flops: int | None = None
     """Arithmetic that the model needs: as given, else `flops` without `recomputed_flops`; absent where the
-    arithmetic of over a tenth of the matrix work is unknown."""
+    arithmetic of over a tenth of the matrix work, by its device time, is unknown."""
     is_given: bool | None = None
     """True where `model_flops` were given and not derived."""
     hfu: float | None = None
