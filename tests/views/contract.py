@@ -532,9 +532,7 @@ def _relations(r: dict[str, Any]) -> Iterator[str]:
             yield f"report.operators[{place}]: the phases do not sum to device_ns"
         if each.get("total_ns", each["device_ns"]) < each["device_ns"]:
             yield f"report.operators[{place}]: less with its inner ops than without"
-    for place, each in enumerate(r["modules"]):
-        if each["total_ns"] < each["device_ns"]:
-            yield f"report.modules[{place}]: less with its inner modules than without"
+    yield from _tables(r)
     on_cards = [each for card in r["cards"] for each in card["findings"]]
     if sorted(on_cards) != sorted(ids):
         yield "report.cards: not every finding lies on one card"
@@ -545,6 +543,33 @@ def _relations(r: dict[str, Any]) -> Iterator[str]:
         yield "report.top_operators: more than five"
     if r["health"]["verdict"] == "ok" and any(i["effect"] != "none" for i in r["health"]["issues"]):
         yield "report.health: ok in spite of an issue with an effect"
+
+
+def _tables(r: dict[str, Any]) -> Iterator[str]:
+    """What tables of one rank say of each other."""
+    whole = {(each.get("rank"), each["path"]): each["total_ns"] for each in r["modules"]}
+    for place, each in enumerate(r["modules"]):
+        if each["total_ns"] < each["device_ns"]:
+            yield f"report.modules[{place}]: less with its inner modules than without"
+        outer = (each.get("rank"), each["path"].rpartition("/")[0])
+        if whole.get(outer, each["total_ns"]) < each["total_ns"]:
+            yield f"report.modules[{place}]: more than the module around it"
+        if each.get("forward_ns", 0) + each.get("backward_ns", 0) > each["total_ns"]:
+            yield f"report.modules[{place}]: forward and backward are more than all"
+    by_op: dict[tuple[Any, str], int] = {}
+    for each in r["operators"]:
+        key = each.get("rank"), each["name"]
+        by_op[key] = by_op.get(key, 0) + each["device_ns"]
+    for each in r["operator_shapes"]:
+        key = each.get("rank"), each["name"]
+        if key in by_op:
+            by_op[key] -= each["device_ns"]
+    yield from (f"report.operator_shapes: more than {name}" for (_, name), left in by_op.items() if left < 0)
+    for place, each in enumerate(r["efficiency"]):
+        if not each.get("is_given") and each.get("mfu", 0.0) > each.get("hfu", 0.0):
+            yield f"report.efficiency[{place}]: MFU beyond HFU"
+        if each.get("recomputed_flops", 0) > each.get("flops", 0):
+            yield f"report.efficiency[{place}]: more recomputed than done"
 
 
 def _row(row: dict[str, Any], at: str) -> Iterator[str]:

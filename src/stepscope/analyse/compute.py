@@ -17,7 +17,7 @@ from stepscope.analyse.phase import I8, Phase
 from stepscope.model.interval import Intervals, overlap_ns
 from stepscope.model.report import COMPUTE_KINDS, Compute
 from stepscope.model.trace import I32, I64, Trace
-from stepscope.trace.kernel_class import CLASSES, classify
+from stepscope.trace.kernel_class import CLASSES
 from stepscope.trace.link import COMPUTE, Activities
 
 OF_CLASS = {cls: cls for cls in COMPUTE_KINDS if cls in CLASSES}
@@ -39,9 +39,8 @@ _UNFOLDS = re.compile(r"im2col", re.IGNORECASE)
 
 
 @lru_cache(maxsize=4096)
-def is_layout_kernel(name: str) -> bool:
-    """Whether a kernel of this name moves elements to another layout and does nothing else."""
-    cls, _ = classify(name)
+def is_layout_kernel(name: str, cls: str) -> bool:
+    """Whether a kernel of this name and class moves elements to another layout and does nothing else."""
     pattern = _UNFOLDS if cls == "convolution" else _LAYOUT
     return cls not in _MORE and pattern.search(name) is not None
 
@@ -56,8 +55,12 @@ def kinds_of(trace: Trace, activities: Activities, phase: I8 | None, transposes:
     of_class = np.array([COMPUTE_KINDS.index(OF_CLASS.get(cls, "other")) for cls in CLASSES], dtype=np.int8)
     kinds = of_class[activities.cls]
     name_id = trace.spans.name_id[activities.row]
-    found = np.unique(name_id).tolist()
-    ids = [name for name in found if is_layout_kernel(trace.names[name])]
+    found, first = np.unique(name_id, return_index=True)
+    ids = [
+        name
+        for name, cls in zip(found.tolist(), activities.cls[first].tolist(), strict=True)
+        if is_layout_kernel(trace.names[name], CLASSES[cls])
+    ]
     kinds = np.where(np.isin(name_id, ids) | transposes, np.int8(LAYOUT), kinds)
     for which, kind in _OF_PHASE.items() if phase is not None else ():
         kinds = np.where(phase == which, np.int8(COMPUTE_KINDS.index(kind)), kinds)

@@ -94,8 +94,8 @@ def phases(trace: Trace, rows: Mapping[int, HostRows], thread: I32, launch_ns: I
       has a sequence number, and no forward thread): a checkpointed region run again. Where gradients of
       gradients are taken every op of the backward pass has one, and none is called recomputation.
     * forward: from the first to the last op whose node the backward pass runs, between two rows that mark
-      something, and before a backward pass. Where no node names its op, any op that autograd
-      records counts, and a trace may end before the backward pass.
+      something, and before a backward pass. Where no node names its op, any op that autograd records counts,
+      and a trace may end before the backward pass.
     """
     names = _names(trace, rows)
     marked = {

@@ -109,7 +109,7 @@ class Phases(msgspec.Struct, frozen=True, kw_only=True):
     """Device time by the part of the step that launched it, in nanoseconds; all are always written."""
 
     forward_ns: int = 0
-    """From the first to the last op that autograd records, between backward passes."""
+    """From the first to the last op that a backward pass is run for, before that pass."""
     backward_ns: int = 0
     """Inside autograd's rows, recomputation apart."""
     recompute_ns: int = 0
@@ -117,8 +117,8 @@ class Phases(msgspec.Struct, frozen=True, kw_only=True):
     optimizer_ns: int = 0
     """Inside `Optimizer.step`."""
     other_ns: int = 0
-    """In none of these: input, gradient clipping, evaluation; the forward pass too where the trace has no
-    sequence numbers."""
+    """In none of these: input, clearing and clipping of gradients, evaluation; the forward pass too where the
+    trace has no sequence numbers."""
 
 
 class Communication(Part, frozen=True, kw_only=True):

@@ -140,7 +140,7 @@ class Efficiency(Part, frozen=True, kw_only=True):
     """Device time of matrix work whose arithmetic is known, of the device time of all matrix work."""
     model_flops: int | None = None
     """Arithmetic that the model needs: as given, else `flops` without `recomputed_flops`; absent where the
-    arithmetic of over a tenth of the matrix work is unknown."""
+    arithmetic of over a tenth of the matrix work, by its device time, is unknown."""
     is_given: bool | None = None
     """True where `model_flops` were given and not derived."""
     hfu: float | None = None
