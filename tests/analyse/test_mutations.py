@@ -99,7 +99,7 @@ def _linked(**change: Callable[[Any], Any]) -> Mutation:
 
         return linked
 
-    return _wrapping("analyse.rank", "link", wrap)
+    return _wrapping("analyse.linked", "link", wrap)
 
 
 def _no_run_ahead(_: Any) -> Any:

@@ -241,3 +241,18 @@ def test_tables_agree_with_each_other_whatever_the_rows(
         shapes = [row for row in made.operator_shapes if row.name == name]
         assert sum(row.device_ns for row in shapes) <= of_op[name].device_ns
         assert sum(row.count for row in shapes) <= of_op[name].count
+
+
+def test_devices_that_the_trace_does_not_number_have_tables_of_their_own(tmp_path: Path) -> None:
+    """Two device tracks named by words: each has its kinds, its phases and its arithmetic."""
+    build = Build()
+    for place, name in enumerate(("GPU left", "GPU right")):
+        at = 100 * place
+        build.op("aten::mm", at, at + 9, **SHAPE, **{"Input Dims": [[64, 64], [64, 64]]})
+        build.row(
+            "kernel", "sm90_xmma_gemm_bf16", at + 20, at + 60, name, f"stream {place}", correlation=place + 1
+        )
+        build.call("cudaLaunchKernel", at + 1, at + 2, correlation=place + 1)
+    made = diagnosed(tmp_path, build)
+    assert [row.compute.gemm_ns for row in made.accounting if row.compute is not None] == [40_000, 40_000]
+    assert [each.flops for each in made.efficiency] == [2 * 64**3, 2 * 64**3]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from stepscope import offline
-from stepscope.analyse.rank import link_trace
+from stepscope.analyse.linked import link_trace
 from stepscope.analyse.summary import OTHERS, summary_of
 from stepscope.export import ops
 from stepscope.model.error import StepscopeError

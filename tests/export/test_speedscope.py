@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepscope import offline
-from stepscope.analyse.rank import link_trace
+from stepscope.analyse.linked import link_trace
 from stepscope.export import speedscope
 from stepscope.trace.load import load, load_bytes
 from stepscope.views.speedscope import SpeedscopeFile

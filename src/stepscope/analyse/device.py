@@ -103,6 +103,9 @@ class DeviceResult:
     analysis: DeviceAnalysis
     collectives: tuple[report.Collective, ...] = ()
     issues: tuple[health.Issue, ...] = ()
+    device: int | None = None
+    """The device's number among the activities, which is negative where the trace numbers none; `None` for
+    the host."""
     own_ns: I64 | None = None
     """Of each activity of the device, its own compute time in the row that decides (`compute.own_ns`)."""
 
@@ -186,7 +189,9 @@ def analyse_device(p: Process, device: int) -> DeviceResult:
             "and their bandwidth is withheld"
         )
         issues.append(health.Issue("unit_suspect", len(found.impossible), "none", detail))
-    return DeviceResult(tuple(rows), analysis, collective.rows(found, p.rank, link), tuple(issues), own[0])
+    return DeviceResult(
+        tuple(rows), analysis, collective.rows(found, p.rank, link), tuple(issues), device, own[0]
+    )
 
 
 def _unexplained(row: report.Accounting, numbers: Mapping[str, float]) -> tuple[health.Issue, ...]:

@@ -30,20 +30,18 @@ LEAST_KNOWN = 0.90
 
 def efficiency(
     calls: Calls,
-    device: report.Device,
-    total_ns: int,
+    device: int,
+    row: report.Accounting,
     rank: int | None,
     given_flops: int | None = None,
 ) -> tuple[report.Efficiency | None, float | None]:
     """Arithmetic of one device over its row; `None` where it did no matrix work or no shapes are known.
 
-    The second is a utilisation above 1, which cannot be: then the report holds none.
-
-    `given_flops` is what the model needs in all steps of the row, where the caller knows it.
+    `device` is its number among the activities, `given_flops` what the model needs in all steps of the row,
+    where the caller knows it. The second is a utilisation above 1, which cannot be: then the report has none.
     """
-    index = device.index if device.index is not None else -1
-    model = calls.hardware.get(index)
-    which = _matrix(calls, calls.activities.device == index)
+    model = calls.hardware.get(device)
+    which = _matrix(calls, calls.activities.device == device)
     its_calls = calls.calls(which)
     is_known = np.zeros(len(calls.call_row), dtype=bool)
     is_known[its_calls] = calls.is_matrix()[its_calls]
@@ -63,7 +61,7 @@ def efficiency(
     precision, peak = _most(first_time.by_precision + repeated.by_precision, model)
     known_share = known / matrix if matrix else None
     is_told = known_share is not None and known_share >= LEAST_KNOWN
-    whole = total_ns / 1e9
+    whole = row.total_ns / 1e9
     hfu = mfu = None
     if is_told and whole and first_time.seconds is not None and repeated.seconds is not None:
         hfu, mfu = (first_time.seconds + repeated.seconds) / whole, first_time.seconds / whole
@@ -75,9 +73,9 @@ def efficiency(
     if hfu is not None and hfu > 1:  # more than the device can do: neither is true
         hfu, mfu = None, mfu if given_flops is not None else None
     found = report.Efficiency(
-        device=device,
+        device=row.device,
         rank=rank,
-        total_ns=total_ns,
+        total_ns=row.total_ns,
         flops=flops or None,
         recomputed_flops=repeated.flops if calls.who.phase is not None and flops else None,
         known_share=known_share,

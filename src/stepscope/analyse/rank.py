@@ -3,39 +3,31 @@ numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from stepscope.analyse import collective
-from stepscope.analyse.device import DeviceResult, Process, analyse_cpu, analyse_device, device_name
-from stepscope.analyse.efficiency import efficiency
+from stepscope.analyse.device import Process, analyse_cpu, analyse_device, device_name
 from stepscope.analyse.idle import prepared_ns
 from stepscope.analyse.kernel import kernel_table
-from stepscope.analyse.launched import Launched, launched
+from stepscope.analyse.launched import launched
+from stepscope.analyse.linked import EVERYBODY, link_trace, split
 from stepscope.analyse.memory.of_trace import memory_rows
-from stepscope.analyse.module import module_table
-from stepscope.analyse.operator import Calls, operator_table, phases_struct
-from stepscope.analyse.recoverable import recoverable
-from stepscope.analyse.shape import shape_table
+from stepscope.analyse.operator import Calls
+from stepscope.analyse.table import tables_of, with_recoverable
 from stepscope.analyse.use import UsedSteps, graph_coverage, use_steps
 from stepscope.model import report
 from stepscope.model.analysis import ALL_ACCOUNTING, ALL_CAUSES, COLLECTIVE_PARTS, RankAnalysis
-from stepscope.model.hardware import Hardware, hardware_of
+from stepscope.model.hardware import hardware_of
 from stepscope.model.trace import I32, Trace
 from stepscope.trace import health
-from stepscope.trace.category import HOST_KINDS, Kind, is_of, span_kinds
+from stepscope.trace.category import Kind
 from stepscope.trace.health import Issue
-from stepscope.trace.host_cause import RANK, NameFacts, name_facts
-from stepscope.trace.link import Activities, link
+from stepscope.trace.host_cause import RANK, NameFacts
+from stepscope.trace.link import Activities
 from stepscope.trace.step import find_steps, owner_of
 from stepscope.trace.thread import find_threads
 
-EVERYBODY, NOBODY = -1, -2
-"""In place of a process: all of them together, and none."""
 SETTLES = {
     "missing_launch": "a trace that records host calls too (ProfilerActivity.CPU beside CUDA)",
     "graph_underrecorded": "a trace with CUDA graphs off, or a newer CUPTI that records graph nodes",
@@ -63,36 +55,6 @@ NO_HOST_ROWS = Issue(
 NO_STEPS = Issue("no_steps", 1, "none", "no ProfilerStep annotations: the whole trace is one window")
 
 
-@dataclass(frozen=True, slots=True)
-class Linked:
-    """A trace told apart: what each span is, which can be believed, and what launched what.
-
-    `kinds` and `is_good` are per span (`OTHER` where not good), `process_of_track` per track.
-    """
-
-    kinds: I32
-    is_good: npt.NDArray[np.bool_]
-    facts: NameFacts
-    process_of_track: I32
-    is_launch_call: npt.NDArray[np.bool_]
-    activities: Activities
-    issues: tuple[Issue, ...]
-
-
-def link_trace(trace: Trace) -> Linked:
-    """Judge the times of a trace and link its device work. Pure: the trace is not changed."""
-    kinds = span_kinds(trace)
-    is_good, bad = health.good_rows(trace, kinds)
-    kinds = np.where(is_good, kinds, Kind.OTHER).astype(np.int32)
-    facts = name_facts(trace, kinds)
-    process_of_track = _processes(trace, kinds)
-    is_launch_call = (kinds == Kind.CALL) & facts.is_launch_call[kinds, trace.spans.name_id]
-    activities = link(trace, kinds, process_of_track, is_launch_call)
-    # A call that launched recorded work is a launch whatever its name.
-    is_launch_call[activities.launch_row[activities.launch_row >= 0]] = True
-    return Linked(kinds, is_good, facts, process_of_track, is_launch_call, activities, tuple(bad))
-
-
 def analyse_rank(
     trace: Trace,
     *,
@@ -112,7 +74,7 @@ def analyse_rank(
     process_of_track, is_launch_call = linked.process_of_track, linked.is_launch_call
     activities, cut = health.cut_corrupt(trace, linked.activities)
     issues = [*health.loss_issues(trace), *linked.issues, *cut]
-    groups = _split(activities)
+    groups = split(activities)
     return [
         _analyse_process(
             trace,
@@ -132,38 +94,6 @@ def analyse_rank(
         )
         for process, chosen in groups
     ]
-
-
-def _processes(trace: Trace, kinds: I32) -> I32:
-    """Each track's position among the host processes in order of appearance (-1: no host rows)."""
-    is_host = np.zeros(max(len(trace.tracks), 1), dtype=bool)
-    is_host[trace.spans.track_id[is_of(kinds, *HOST_KINDS)]] = True
-    found: dict[int | str, int] = {}
-    position = np.full(max(len(trace.tracks), 1), -1, dtype=np.int32)
-    for i in np.flatnonzero(is_host).tolist():
-        position[i] = found.setdefault(trace.tracks[i].pid, len(found))
-    return position
-
-
-def _split(activities: Activities) -> list[tuple[int, npt.NDArray[np.bool_]]]:
-    """Activities by launching process; work without launch goes where its device's other work does.
-
-    One process (or none that launched): everything belongs together, helper threads with other pids included.
-    """
-    launching = np.unique(activities.process[activities.process >= 0])
-    if len(launching) <= 1:
-        return [(EVERYBODY, np.ones(len(activities), dtype=bool))]
-    process = activities.process.copy()
-    for device in np.unique(activities.device).tolist():
-        mine = activities.device == device
-        known = process[mine & (process >= 0)]
-        if len(known):
-            process[mine & (process < 0)] = np.bincount(known).argmax()
-    groups = [(int(p), process == p) for p in launching.tolist()]
-    if (process < 0).any():
-        # A device that no process launched on is nobody's, but it worked all the same.
-        groups.append((NOBODY, process < 0))
-    return groups
 
 
 def _analyse_process(
@@ -244,19 +174,9 @@ def _analyse_process(
     chosen = _chosen(activities, used)
     models = {device: hardware_of(device_name(trace, device)) for device in set(activities.device.tolist())}
     calls = Calls(trace, activities, who, chosen, models)
-    results = [_with_recoverable(each, calls, activities, who, chosen, models) for each in results]
-    arithmetic = []
-    for each in results if len(activities) else ():
-        row = each.rows[0]
-        # What is given is of one step of one device: a row without steps cannot use it, nor one of several.
-        is_of_row = model_flops is not None and row.num_steps and len(results) == 1
-        given = model_flops * row.num_steps if model_flops is not None and is_of_row else None
-        reached, excess = efficiency(calls, row.device, row.total_ns, rank, given)
-        if excess is not None:
-            issues.append(health.impossible_utilisation(excess, row.device.name, is_given=given is not None))
-        arithmetic += [] if reached is None else [reached]
-    operators, found = operator_table(calls, threads.rows, rank)
-    issues += found
+    results = [with_recoverable(each, calls, activities, who, chosen) for each in results]
+    tables = tables_of(calls, threads.rows, rank, results, model_flops)
+    issues += tables.issues
     merged = health.merge(issues)
     collectives = tuple(row for result in results for row in result.collectives)
     return RankAnalysis(
@@ -267,12 +187,12 @@ def _analyse_process(
         steps=used.rows(rank),
         accounting=tuple(row for result in results for row in result.rows),
         devices=tuple(result.analysis for result in results),
-        operators=operators,
+        operators=tables.operators,
         kernels=kernel_table(trace, activities, rank, chosen & (kinds[activities.row] == Kind.KERNEL)),
         collectives=collectives,
-        operator_shapes=shape_table(calls, rank),
-        modules=module_table(calls, threads.rows, rank),
-        efficiency=tuple(arithmetic),
+        operator_shapes=tables.shapes,
+        modules=tables.modules,
+        efficiency=tables.efficiency,
         # Of a file that is cut nobody knows which allocations are missing.
         memory=()
         if any(loss.is_cut for loss in trace.losses)
@@ -287,33 +207,6 @@ def _analyse_process(
         accelerator=accelerator,
         is_cut=any(loss.is_cut for loss in trace.losses),
     )
-
-
-def _with_recoverable(
-    result: DeviceResult,
-    calls: Calls,
-    activities: Activities,
-    who: Launched,
-    chosen: npt.NDArray[np.bool_],
-    models: Mapping[int, Hardware | None],
-) -> DeviceResult:
-    """The result of a device with what better kernels would save of its compute time."""
-    row = result.analysis.accounting
-    if result.own_ns is None:
-        return result
-    index = row.device.index if row.device.index is not None else -1
-    mine = activities.device == index
-    if not mine.all():
-        calls = Calls(calls.trace, activities, who, chosen & mine, models)
-    found = recoverable(calls, result.own_ns[chosen[mine]], models.get(index), row.num_steps)
-    row = msgspec.structs.replace(row, phases=phases_struct(calls, slice(None)))
-    analysis = replace(
-        result.analysis,
-        accounting=row,
-        numbers={**result.analysis.numbers, **found.numbers},
-        culprits={**result.analysis.culprits, **found.culprits},
-    )
-    return replace(result, analysis=analysis, rows=(row, *result.rows[1:]))
 
 
 def _chosen(activities: Activities, used: UsedSteps) -> npt.NDArray[np.bool_]:

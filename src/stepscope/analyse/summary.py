@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.analyse.launched import BOOKKEEPING
+from stepscope.analyse.linked import Linked
 from stepscope.analyse.nest import innermost_of
-from stepscope.analyse.rank import Linked
 from stepscope.model import report
 from stepscope.model.summary import Kernels, KernelSteps, Ops, OpSteps, SummaryStep, TraceSummary
 from stepscope.model.trace import I32, I64, Trace

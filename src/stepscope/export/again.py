@@ -7,7 +7,8 @@ import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from stepscope.analyse.rank import Linked, analyse_rank, link_trace
+from stepscope.analyse.linked import Linked, link_trace
+from stepscope.analyse.rank import analyse_rank
 from stepscope.model import redact
 from stepscope.model.analysis import RankAnalysis
 from stepscope.model.error import InputError, UsageError
