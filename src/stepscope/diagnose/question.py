@@ -72,11 +72,12 @@ def _unjudged(
         # The same recording would give it that would give the causes.
         settling = (w.would_settle for w in observed.rank.withheld if w.what == ALL_CAUSES)
         would_settle = next((text for text in settling if text), would_settle)
-    if why == "no_device" and observed.rank.accelerator == "cpu":
-        # Nothing is missing: this run has no device.
+    is_host = why == "no_device" and observed.rank.accelerator == "cpu"
+    if is_host or why == "unknown_device":
+        # No recording would help: the run has no device, or nobody knows what the device can do.
         return _PLACES.index(why), report.Undecided(
             rule=each.rule.id,
-            why=word.HOST_ONLY.in_(lang),
+            why=(word.HOST_ONLY if is_host else word.UNKNOWN_DEVICE).in_(lang),
             missing=tuple(feature.name for feature in each.missing),
         )
     reason = word.absent(why, observed.device.accounting.num_steps)

@@ -147,6 +147,9 @@ HOST_ONLY = Text(en="no device work was recorded", zh="没有录到设备活动"
 CUT = Text(en="the file is cut off or has holes", zh="文件被截断或有缺失")
 NO_DEVICE = Text(en="no device work in this trace", zh="此 trace 中没有设备活动")
 WITHHELD = Text(en="the causes of idle time are withheld", zh="空闲原因不予给出")
+UNKNOWN_DEVICE = Text(
+    en="the peaks of this device are not in our table", zh="本工具的规格表中没有该设备的峰值"
+)
 NO_HOST_ROWS = Text(en="the host's own work was not recorded", zh="没有录到主机自身的工作")
 UNMARKED = Text(en="no steps are marked", zh="没有步标记")
 
@@ -162,6 +165,8 @@ def absent(why: Absence, num_steps: int) -> Text | None:
             return WITHHELD
         case "no_host_rows":
             return NO_HOST_ROWS
+        case "unknown_device":
+            return UNKNOWN_DEVICE
         case "no_steps":
             return UNMARKED
         case "few_steps":

@@ -40,6 +40,8 @@ class Feature:
     origin: Origin = "trace"
     of: tuple[str, ...] = ()
     needs_causes: bool = True
+    needs_peaks: bool = False
+    """It compares with what the device can do: of an unknown model it is absent."""
     blame: tuple[str, ...] = ()
     """Labels of culprits, where they are not those of its parts (`analyse.recoverable`)."""
 

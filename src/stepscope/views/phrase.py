@@ -204,7 +204,9 @@ _PHASES = ("forward", "backward", "recompute", "optimizer", "other")
 def _arithmetic(each: report.Efficiency, row: report.Accounting, lang: Lang) -> list[str]:
     told = []
     flops = each.flops or each.model_flops
-    if flops:
+    # Of a small part of the work its arithmetic says nothing.
+    is_told = each.mfu is not None or (each.known_share or 0.0) >= _MOSTLY_KNOWN
+    if flops and is_told:
         per = flops / (row.num_steps or 1)
         told.append(f"{scaled(per, 'FLOP')}{word('a_step', lang) if row.num_steps else ''}")
     for name, value in (("MFU", each.mfu), ("HFU", each.hfu)):
@@ -213,14 +215,16 @@ def _arithmetic(each: report.Efficiency, row: report.Accounting, lang: Lang) -> 
     if told and (each.mfu or each.hfu) and each.peak_flops_per_second is not None:
         peak = f"{scaled(each.peak_flops_per_second, 'FLOP/s')} {each.precision}"
         told[-1] += f"（峰值 {peak}）" if lang == "zh" else f" of {peak}"
+    if not told:
+        return []
     if each.recomputed_flops and each.flops:
         told.append(f"{word('recompute', lang)} {percent(each.recomputed_flops / each.flops)}")
     if each.known_share is not None and each.known_share < _WELL_KNOWN:
         told.append(f"{word('of_known', lang)} {percent(each.known_share)}")
-    return [f"{word('arithmetic', lang)}{colon(lang)}{listed(told, lang)}"] if told else []
+    return [f"{word('arithmetic', lang)}{colon(lang)}{listed(told, lang)}"]
 
 
-_WELL_KNOWN = 0.995
+_WELL_KNOWN, _MOSTLY_KNOWN = 0.995, 0.5
 
 
 def operators_head(report_: report.Report, lang: Lang) -> str:

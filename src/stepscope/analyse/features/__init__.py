@@ -15,6 +15,7 @@ from stepscope.analyse.variation import LEAST_STEPS
 from stepscope.model import report
 from stepscope.model.analysis import Culprit
 from stepscope.model.feature import Facts, Feature, Observed
+from stepscope.model.hardware import hardware_of
 
 # ── parts of the accounting ────────────────────────────────────────────────────────────────────────
 
@@ -358,7 +359,9 @@ def culprit(observed: Observed, feature: Feature) -> report.Where | None:
     )
 
 
-Absence = Literal["cut", "no_device", "withheld", "no_host_rows", "unmeasured", "no_steps", "few_steps"]
+Absence = Literal[
+    "cut", "no_device", "withheld", "no_host_rows", "unknown_device", "unmeasured", "no_steps", "few_steps"
+]
 """Why a feature has no value; what lacks most of the data comes first."""
 
 
@@ -373,6 +376,8 @@ def absence(observed: Observed, feature: Feature) -> Absence:
         return "withheld"
     if _is_unseen(observed, feature):
         return "no_host_rows"
+    if feature.needs_peaks and hardware_of(row.device.name) is None:
+        return "unknown_device"
     if feature is periodic_stall_share:
         return "no_steps" if row.scope == "trace" else "few_steps"
     return "unmeasured"

@@ -20,10 +20,19 @@ def _number(name: str, unit: str, help: str) -> Feature:
     return Feature(name, unit, help, lambda observed: _known(observed, name))
 
 
-def _share(name: str, help: str, key: str, *of: str, blame: str | None = None) -> Feature:
+def _share(
+    name: str, help: str, key: str, *of: str, blame: str | None = None, needs_peaks: bool = False
+) -> Feature:
     """A share of the step from a number in nanoseconds."""
     return Feature(
-        name, "ratio", help, _of_total(key), of=of, needs_causes=False, blame=(blame,) if blame else ()
+        name,
+        "ratio",
+        help,
+        _of_total(key),
+        of=of,
+        needs_causes=False,
+        needs_peaks=needs_peaks,
+        blame=(blame,) if blame else (),
     )
 
 
@@ -87,6 +96,7 @@ tf32_off_share = _share(
     "compute.gemm",
     "compute.convolution",
     blame="tf32_off",
+    needs_peaks=True,
 )
 tf32_saving_share = _share(
     "tf32_saving_share",
@@ -96,6 +106,7 @@ tf32_saving_share = _share(
     "compute.gemm",
     "compute.convolution",
     blame="tf32_off",
+    needs_peaks=True,
 )
 off_tensor_cores_share = _share(
     "off_tensor_cores_share",
@@ -104,6 +115,7 @@ off_tensor_cores_share = _share(
     "compute.gemm",
     "compute.convolution",
     blame="off_tensor_cores",
+    needs_peaks=True,
 )
 off_tensor_cores_saving_share = _share(
     "off_tensor_cores_saving_share",
@@ -113,6 +125,7 @@ off_tensor_cores_saving_share = _share(
     "compute.gemm",
     "compute.convolution",
     blame="off_tensor_cores",
+    needs_peaks=True,
 )
 misaligned_share = _share(
     "misaligned_share",
