@@ -164,3 +164,35 @@ def test_mfu_is_no_more_than_hfu_and_both_are_shares(
         if found.hfu is not None and found.mfu is not None:
             assert 0 <= found.mfu <= found.hfu <= 1
         assert found.recomputed_flops is None or found.recomputed_flops <= np.int64(found.flops or 0)
+
+
+def test_scores_that_fused_attention_makes_again_are_no_model_flops(tmp_path: Path) -> None:
+    """Forward two products, backward five of which one repeats the scores: HFU counts seven, MFU six."""
+    heads, length, size = 16, 2048, 64
+    one = 2 * heads * length * length * size
+    tensor = [1, heads, length, size]
+    build = Build(deviceProperties=H100)
+    forward = {
+        "Input Dims": [tensor, tensor, tensor, [], [], []],
+        "Input type": ["c10::BFloat16"] * 3 + ["Scalar"] * 3,
+        "Concrete Inputs": ["", "", "", "0.", "False", "False"],
+        "Sequence number": 3,
+        "Fwd thread id": 0,
+    }
+    build.op("aten::_scaled_dot_product_flash_attention", 0, 10, **forward)
+    build.kernel("flash_fwd_kernel<bf16>", 20, 220, launched=(2, 3))
+    node = {"Sequence number": 3, "Fwd thread id": 1}
+    build.op("autograd::engine::evaluate_function: ScaledDotProductFlashAttentionBackward0", 30, 60, **node)
+    backward = {
+        "Input Dims": [tensor, tensor, tensor, tensor, tensor, [], [], [], [], [], [], [], [], []],
+        "Input type": ["c10::BFloat16"] * 5 + [""] * 9,
+        "Concrete Inputs": ["", "", "", "", "", "", "", "", str(length), str(length), "0.", "False", "", ""],
+    }
+    build.op("aten::_scaled_dot_product_flash_attention_backward", 32, 50, **backward)
+    build.kernel("flash_bwd_kernel<bf16>", 220, 720, launched=(34, 35))
+    (found,) = measured(tmp_path, build)
+    assert found.flops == 7 * one
+    assert found.recomputed_flops == one
+    assert found.model_flops == 6 * one
+    assert found.hfu is not None
+    assert found.mfu == pytest.approx(found.hfu * 6 / 7)

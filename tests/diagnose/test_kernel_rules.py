@@ -12,7 +12,7 @@ from tests.analyse.kernel_run import A100, BF16, FP32, H100, V100, Op, busy_unti
 from tests.analyse.test_recoverable import ATTENTION, GEMM, SGEMM, SQUARE, optimizer, product
 
 FAST = Op("aten::mm", 20, [[4096, 4096], [4096, 4096]], BF16, GEMM)
-ADD = Op("aten::add", 12, [SQUARE, SQUARE, []], times=5)
+CHAIN = [Op(f"aten::{name}", 12, [SQUARE, SQUARE, []]) for name in ("add", "mul", "sub", "div", "where")]
 ALONE = [Op("aten::add", 12, [SQUARE, SQUARE, []]), FAST] * 5
 TURN = Op(
     "aten::copy_",
@@ -44,8 +44,8 @@ def recomputed(share: float) -> Build:
 
 
 CASES = {
-    # 60 µs of adds in a row: of the first four the write, of the last four the read, a third of 12 µs each.
-    "unfused-elementwise": (run([ADD, FAST]), 2 * 4 * 4 / 80, run(ALONE)),
+    # Five ops in a row move 15 tensors in 60 µs; at most all but one operand and the result can go.
+    "unfused-elementwise": (run([*CHAIN, FAST]), 60 * 13 / 15 / 80, run(ALONE)),
     "unfused-attention": (run(ATTENTION), 35 / 95, run([ATTENTION[0], FAST, ATTENTION[3]])),
     "tf32-off": (
         run([Op("aten::mm", 8000, [[4096, 4096], [4096, 4096]], FP32, SGEMM)], A100),
@@ -114,8 +114,40 @@ def test_the_verdict_says_that_a_bound_is_one(tmp_path: Path) -> None:
 
 def test_two_rules_never_win_the_same_time(tmp_path: Path) -> None:
     """Attention, odd products, adds in a row and a loop: together no more than there is to compute."""
-    ops = [*ATTENTION, product(4096, 30), product(4095, 60), ADD, *[TURN] * 3]
+    ops = [*ATTENTION, product(4096, 30), product(4095, 60), *CHAIN, *[TURN] * 3]
     answer = report_of(run(ops), tmp_path)
     costs = {f.rule: f.cost.time_ns for f in answer.findings if f.cost is not None}
     assert set(costs) >= {"unfused-attention", "misaligned-shapes", "layout-transposes"}
     assert sum(costs.values()) <= answer.accounting[0].compute_ns
+
+
+def remedies(answer: report.Report, rule: str) -> list[str]:
+    found = of_rule(answer, rule)
+    assert found is not None
+    return [remedy.text for remedy in found.remedies]
+
+
+def test_attention_that_is_called_already_is_not_advised(tmp_path: Path) -> None:
+    inside = Op("aten::_scaled_dot_product_attention_math", 0.1, kernel="void nothing()")
+    (text,) = remedies(report_of(run([inside, *ATTENTION]), tmp_path), "unfused-attention")
+    assert text.startswith("scaled_dot_product_attention is called")
+
+
+def test_an_optimizer_without_a_fused_version_gets_no_patch_of_another(tmp_path: Path) -> None:
+    (text,) = remedies(report_of(optimizer(LOOP, 120, 2, "Muon"), tmp_path), "unfused-optimizer")
+    assert text.startswith("Update many tensors in one launch")
+    (text,) = remedies(report_of(optimizer(LOOP, 120, 2, "SGD"), tmp_path), "unfused-optimizer")
+    assert text.startswith("Use the fused optimizer")
+
+
+def test_graphs_are_not_advised_to_a_run_that_replays_them(tmp_path: Path) -> None:
+    build = busy_until(Build(), 300)
+    for number in range(3):
+        host, at = number * 700, 300 + number * 700
+        build = build.step(number, host, host + 700)
+        build = build.call("cudaGraphLaunch", host + 1, host + 2, correlation=number + 1)
+        for k in range(140):
+            build = build.kernel("void short_one()", at + 5 * k, at + 5 * k + 3, correlation=number + 1)
+    texts = remedies(report_of(build, tmp_path), "small-kernels")
+    assert texts[0].startswith("The kernels come out of a graph already")
+    assert not any(text.startswith("Compile with CUDA graphs") for text in texts)

@@ -29,7 +29,7 @@ _OF_PHASE = {Phase.RECOMPUTE: "recompute", Phase.OPTIMIZER: "optimizer"}
 
 _LAYOUT = re.compile(
     r"nchwTo|nhwcTo|nchw_to_?nhwc|nhwc_to_?nchw|batched_transpose|transpose_?(read|write|kernel|smem|NCHW|CNHW)|"
-    r"convertTensor|SubTensorOpWithTransform|tensorTransform|permute_?kernel|im2col",
+    r"convertTensor|SubTensorOpWithTransform|tensorTransform|im2col",
     re.IGNORECASE,
 )
 """Kernels that only lay data out anew: of cuDNN, MIOpen and ATen. (`col2im` adds up.)"""

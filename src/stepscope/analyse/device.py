@@ -252,11 +252,15 @@ def analyse_cpu(p: Process, *, is_device_unseen: bool) -> DeviceResult:
 def device_name(trace: Trace, device: int) -> str | None:
     """What the driver calls the device, `None` where the trace does not say."""
     properties = trace.metadata.get("deviceProperties")
-    for entry in properties if isinstance(properties, list) else ():
-        if isinstance(entry, Mapping) and entry.get("id") == device:
-            name = entry.get("name")
-            return name if isinstance(name, str) and name else None
-    return None
+    found: dict[object, object] = {
+        entry.get("id"): entry.get("name")
+        for entry in (properties if isinstance(properties, list) else ())
+        if isinstance(entry, Mapping) and isinstance(entry.get("id"), int)
+    }
+    # A process that sees one device may list it as 0 and run on another: where all are alike that is known.
+    names = set(found.values())
+    name = found[device] if device in found else next(iter(names)) if len(names) == 1 else None
+    return name if isinstance(name, str) and name else None
 
 
 def _status(*effects: report.Effect) -> report.RowStatus:
@@ -380,6 +384,7 @@ def _numbers(
     is_compute = (p.kinds[activities.row] == Kind.KERNEL) & (activities.part != COMMUNICATION)
     if is_compute.any():
         numbers["kernel_median_ns"] = float(np.median(duration[is_compute]))
+        numbers["batched_launch_share"] = _batched(activities.launch_row[is_compute])
         numbers["short_kernel_share"] = float((duration[is_compute] <= SHORT_KERNEL_NS).mean())
     stepping = optimizer_steps(p.trace, p.threads.rows)
     if len(stepping):
@@ -389,6 +394,13 @@ def _numbers(
     between = (idle.cause == QUEUED) & (idle.end - idle.start <= health.PAUSE_NS)
     numbers["kernel_gap_ns"] = float(overlap_ns(idle.start[between], idle.end[between], inside).sum())
     return numbers | copies.pageable(p.trace, activities)
+
+
+def _batched(launch_row: I32) -> float:
+    """Of the activities, the share whose launch issued several: a graph's."""
+    known = launch_row[launch_row >= 0]
+    _, of, count = np.unique(known, return_inverse=True, return_counts=True)
+    return float((count[of] > 1).sum() / max(len(launch_row), 1))
 
 
 def _step_numbers(p: Process, row: report.Accounting, compute_ns: I64) -> dict[str, float]:

@@ -56,6 +56,8 @@ def efficiency(
     first_time = _arithmetic(calls, counted[~again[counted]], model)
     repeated = _arithmetic(calls, counted[again[counted]], model)
     flops = first_time.flops + repeated.flops
+    # What an op does again of the forward pass the model does not need either.
+    again_flops = repeated.flops + first_time.again_flops
     if (given_flops is None and not flops) or flops > MOST:
         return None, None
     precision, peak = _most(first_time.by_precision + repeated.by_precision, model)
@@ -64,8 +66,9 @@ def efficiency(
     whole = row.total_ns / 1e9
     hfu = mfu = None
     if is_told and whole and first_time.seconds is not None and repeated.seconds is not None:
-        hfu, mfu = (first_time.seconds + repeated.seconds) / whole, first_time.seconds / whole
-    model_flops = first_time.flops if is_told else None
+        hfu = (first_time.seconds + repeated.seconds) / whole
+        mfu = (first_time.seconds - first_time.again_seconds) / whole
+    model_flops = flops - again_flops if is_told else None
     if given_flops is not None:
         model_flops = given_flops
         mfu = given_flops / (peak * whole) if peak and whole else None
@@ -77,7 +80,7 @@ def efficiency(
         rank=rank,
         total_ns=row.total_ns,
         flops=flops or None,
-        recomputed_flops=repeated.flops if calls.who.phase is not None and flops else None,
+        recomputed_flops=again_flops if calls.who.phase is not None and flops else None,
         known_share=known_share,
         model_flops=model_flops,
         is_given=True if given_flops is not None else None,
@@ -111,24 +114,31 @@ def _innermost(calls: Calls, which: npt.NDArray[np.intp]) -> npt.NDArray[np.intp
 
 @dataclass(frozen=True, slots=True)
 class _Arithmetic:
-    """Of calls: FLOPs, the seconds they take at the device's peak (`None`: not known), FLOPs by precision and
-    whether on tensor cores (`None`: not known)."""
+    """Of calls: FLOPs, the seconds they take at the device's peak (`None`: not known), both of what repeats
+    forward work inside them, and FLOPs by precision and whether on tensor cores (`None`: not known)."""
 
     flops: int
     seconds: float | None
+    again_flops: int
+    again_seconds: float
     by_precision: Counter[tuple[str, bool | None]]
 
 
 def _arithmetic(calls: Calls, which: npt.NDArray[np.intp], model: Hardware | None) -> _Arithmetic:
-    flops, seconds, by_precision = 0, [], Counter[tuple[str, bool | None]]()
+    flops, again, seconds, again_seconds = 0, 0, [], []
+    by_precision = Counter[tuple[str, bool | None]]()
     for work, cores, times in calls.works(which):
         if work is not None:
             took = arithmetic_seconds(work, model, cores)
             seconds.append(None if took is None else took * times)
             flops += work.flops * times
+            again += work.repeated * times
+            if took and work.flops:
+                again_seconds.append(took * times * work.repeated / work.flops)
             by_precision[work.precision, None if cores < 0 else bool(cores)] += work.flops * times
     told = [each for each in seconds if each is not None]
-    return _Arithmetic(flops, math.fsum(told) if len(told) == len(seconds) else None, by_precision)
+    whole = math.fsum(told) if len(told) == len(seconds) else None
+    return _Arithmetic(flops, whole, again, math.fsum(again_seconds), by_precision)
 
 
 def _most(

@@ -19,7 +19,7 @@ from stepscope.analyse.use import UsedSteps, graph_coverage, use_steps
 from stepscope.model import report
 from stepscope.model.analysis import ALL_ACCOUNTING, ALL_CAUSES, COLLECTIVE_PARTS, RankAnalysis
 from stepscope.model.hardware import hardware_of
-from stepscope.model.trace import I32, Trace
+from stepscope.model.trace import I32, I64, Trace
 from stepscope.trace import health
 from stepscope.trace.category import Kind
 from stepscope.trace.health import Issue
@@ -144,6 +144,7 @@ def _analyse_process(
     who = launched(trace, activities, threads.rows, launch_thread)
     if coverage is not None or is_launch_call.any():
         numbers["unrecorded_graph_share"] = 1.0 - (1.0 if coverage is None else coverage)
+    owner = owner_of(steps, activities.called_ns, has_launch)
     process = Process(
         trace=trace,
         kinds=kinds,
@@ -158,7 +159,7 @@ def _analyse_process(
         world_size=world_size,
         idle_effect=health.worst(issue.effect for issue in issues if "idle" in issue.affects),
         is_clock_known=not any(issue.code == "clock_offset" for issue in issues),
-        prepared=prepared_ns(activities, owner_of(steps, activities.called_ns, has_launch), len(steps)),
+        prepared=prepared_ns(activities, owner, len(steps)),
         numbers=numbers,
     )
     accelerator = _accelerator(trace, kinds, len(activities) > 0)
@@ -171,10 +172,10 @@ def _analyse_process(
         is_unseen = accelerator != "cpu"
         issues.append(_unseen(trace, kinds, is_launch_call) if is_unseen else NO_DEVICE)
         results = [analyse_cpu(process, is_device_unseen=is_unseen)]
-    chosen = _chosen(activities, used)
+    chosen = _chosen(used, owner)
     models = {device: hardware_of(device_name(trace, device)) for device in set(activities.device.tolist())}
     calls = Calls(trace, activities, who, chosen, models)
-    results = [with_recoverable(each, calls, activities, who, chosen) for each in results]
+    results = [with_recoverable(each, calls, activities, who, chosen, owner) for each in results]
     tables = tables_of(calls, threads.rows, rank, results, model_flops)
     issues += tables.issues
     merged = health.merge(issues)
@@ -209,11 +210,10 @@ def _analyse_process(
     )
 
 
-def _chosen(activities: Activities, used: UsedSteps) -> npt.NDArray[np.bool_]:
+def _chosen(used: UsedSteps, owner: I64) -> npt.NDArray[np.bool_]:
     """Activities of the steps in scope, or all where there are none."""
     if used.is_empty:
-        return np.ones(len(activities), dtype=bool)
-    owner = owner_of(used.steps, activities.called_ns, activities.launch_row >= 0)
+        return np.ones(len(owner), dtype=bool)
     return (owner >= 0) & used.in_scope[np.maximum(owner, 0)]
 
 

@@ -17,6 +17,7 @@ from stepscope.analyse.operator import Calls, operator_table, phases_struct
 from stepscope.analyse.recoverable import recoverable
 from stepscope.analyse.shape import shape_table
 from stepscope.model import report
+from stepscope.model.trace import I64
 from stepscope.trace.health import Issue, impossible_utilisation
 from stepscope.trace.link import Activities
 from stepscope.trace.nesting import HostRows
@@ -70,10 +71,12 @@ def with_recoverable(
     activities: Activities,
     who: Launched,
     chosen: npt.NDArray[np.bool_],
+    owner: I64,
 ) -> DeviceResult:
     """The result of a device with phases, and with what better kernels would save of its compute time.
 
-    `calls` are those of all devices; `activities` and `who` are all of the process, `chosen` those in scope.
+    `calls` are those of all devices; `activities` and `who` are all of the process, `chosen` those in
+    scope, `owner` the step that launched each.
     """
     if result.own_ns is None or result.device is None:
         return result
@@ -81,7 +84,8 @@ def with_recoverable(
     if not mine.all():
         calls = Calls(calls.trace, activities, who, chosen & mine, calls.hardware)
     row = msgspec.structs.replace(result.rows[0], phases=phases_struct(calls, slice(None)))
-    found = recoverable(calls, result.own_ns[chosen[mine]], calls.hardware.get(result.device), row.num_steps)
+    own, model = result.own_ns[chosen[mine]], calls.hardware.get(result.device)
+    found = recoverable(calls, own, owner[chosen & mine], model, row.num_steps)
     analysis = replace(
         result.analysis,
         accounting=row,

@@ -75,8 +75,9 @@ class DeviceAnalysis:
     `optimizer_ns`, `attention_scores_ns`, `off_tensor_cores_ns`, `off_tensor_cores_saving_ns`, `tf32_off_ns`,
     `tf32_off_saving_ns` (devices with TF32), `elementwise_kernel_share`, `normalization_kernel_share`,
     `convolution_kernel_share`, `num_ops` (activities with a recorded op), `optimizer_idle_ns`,
-    `misaligned_ns`, `misaligned_saving_ns`, `fusion_saving_ns`, `optimizer_kernels_per_step`,
-    `optimizer_multi_tensor_share`."""
+    `misaligned_ns`, `misaligned_saving_ns`, `fusion_handed_ns`, `fusion_bound_ns`,
+    `optimizer_kernels_per_step`, `optimizer_loop_ns`, `optimizer_loop_share`, `optimizer_has_fused`,
+    `math_attention`, `batched_launch_share`."""
     idle: IdleSpans | None = None
     """Every piece of idle time over the trace; `None` once it was dropped with the columns."""
 

@@ -8,7 +8,7 @@ RUNS = (
         {
             "optimizer_share": "0.12x2 0.01",
             "optimizer_kernels_per_step": "483x2 4",
-            "optimizer_multi_tensor_share": "0.00x2 1.00",
+            "optimizer_loop_share": "1.00x2 0.00",
         },
         "findingx2 clear",
     ),
@@ -17,7 +17,7 @@ RUNS = (
         {
             "optimizer_share": "0.0499 0.05",
             "optimizer_kernels_per_step": "100x2",
-            "optimizer_multi_tensor_share": "0.50x2",
+            "optimizer_loop_share": "0.50x2",
         },
         "clear finding",
     ),
@@ -26,7 +26,7 @@ RUNS = (
         {
             "optimizer_share": "0.12x2",
             "optimizer_kernels_per_step": "12x2",
-            "optimizer_multi_tensor_share": "1.00x2",
+            "optimizer_loop_share": "0.00x2",
         },
         "clearx2",
         is_near_miss=True,
@@ -36,7 +36,7 @@ RUNS = (
         {
             "optimizer_share": "_",
             "optimizer_kernels_per_step": "_",
-            "optimizer_multi_tensor_share": "_",
+            "optimizer_loop_share": "_",
         },
         "undecided",
     ),

@@ -69,16 +69,23 @@ memory_bound_kernel_share = Feature(
     "Elementwise and normalisation kernels, as a share of all compute kernel time.",
     _unfused,
 )
-fusion_saving_share = _share(
-    "fusion_saving_share",
-    "Compute time that elementwise ops take to hand tensors to each other through memory: what fusing them "
-    "saves at most, as a share of the step.",
-    "fusion_saving_ns",
+fusion_handed_share = _share(
+    "fusion_handed_share",
+    "Compute time in which elementwise ops hand tensors to the next op through memory, as a share of the "
+    "step.",
+    "fusion_handed_ns",
+)
+fusion_bound_share = _share(
+    "fusion_bound_share",
+    "The most that fusing runs of elementwise kernels saves: all their traffic but the first operand and the "
+    "last result, as a share of the step.",
+    "fusion_bound_ns",
     "compute.elementwise",
     "compute.normalization",
     "compute.softmax",
     "compute.reduction",
-    blame="fusion_saving",
+    "compute.copy",
+    blame="fusion_bound",
 )
 attention_scores_share = _share(
     "attention_scores_share",
@@ -210,27 +217,39 @@ recompute_share = Feature(
 
 
 def _optimizer(observed: Observed) -> float | None:
-    computing = _phased("optimizer")(observed)
+    loop = _of_total("optimizer_loop_ns")(observed)
     waiting = _of_total("optimizer_idle_ns")(observed)
-    return None if computing is None else computing + (waiting or 0.0)
+    return None if loop is None else loop + (waiting or 0.0)
 
 
 optimizer_share = Feature(
     "optimizer_share",
     "ratio",
-    "The optimizer's kernels, and idle time while the host issues them, as a share of the step.",
+    "Kernels that update one tensor of the optimizer each, and idle time while the host issues its work, "
+    "as a share of the step.",
     _optimizer,
     of=("compute.optimizer", "idle.launch", "idle.python"),
     needs_causes=False,
-    blame=("optimizer",),
+    blame=("optimizer_loop",),
+)
+optimizer_has_fused = _number(
+    "optimizer_has_fused", "optimizers", "1 where every optimizer of the run has a fused version, else 0."
 )
 optimizer_kernels_per_step = _number(
-    "optimizer_kernels_per_step", "kernels", "Kernels that the optimizer launches in a step."
+    "optimizer_kernels_per_step", "kernels", "Kernels of a step that update one tensor of the optimizer each."
 )
-optimizer_multi_tensor_share = _number(
-    "optimizer_multi_tensor_share",
+optimizer_loop_share = _number(
+    "optimizer_loop_share",
     "ratio",
-    "Kernels that update many tensors at once, as a share of the optimizer's kernel time.",
+    "Kernels that update one tensor each, as a share of the optimizer's kernel time.",
+)
+math_attention = _number(
+    "math_attention", "ops", "1 where PyTorch's attention took its path without a fused kernel, else 0."
+)
+batched_launch_share = _number(
+    "batched_launch_share",
+    "ratio",
+    "Kernels of which one launch issued several (a graph), as a share of their number.",
 )
 kernel_gap_share = _share(
     "kernel_gap_share",

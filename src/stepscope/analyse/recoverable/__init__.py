@@ -17,7 +17,7 @@ from stepscope.analyse.group import groups
 from stepscope.analyse.operator import Calls
 from stepscope.analyse.recoverable.alignment import misaligned_ns
 from stepscope.analyse.recoverable.attention import attention_ns
-from stepscope.analyse.recoverable.fusion import fusion_saving_ns
+from stepscope.analyse.recoverable.fusion import fusion
 from stepscope.analyse.recoverable.optimizer import optimizer_numbers
 from stepscope.analyse.recoverable.precision import off_cores_ns
 from stepscope.analyse.recoverable.seen import F64, Seen
@@ -31,6 +31,8 @@ from stepscope.trace.link import COMPUTE
 __all__ = ["Recoverable", "recoverable"]
 
 MAX_CULPRITS = 8
+MATH_ATTENTION = "aten::_scaled_dot_product_attention_math"
+"""What PyTorch's attention calls where no fused kernel takes its operands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,35 +43,44 @@ class Recoverable:
     culprits: Mapping[str, tuple[Culprit, ...]]
 
 
-def recoverable(calls: Calls, own_ns: I64, hardware: Hardware | None, num_steps: int) -> Recoverable:
-    """The amounts of one device: `calls` of its activities in scope, `own_ns` the compute time of each."""
+def recoverable(
+    calls: Calls, own_ns: I64, step: I64, hardware: Hardware | None, num_steps: int
+) -> Recoverable:
+    """The amounts of one device: `calls` of its activities in scope, `own_ns` the compute time of each and
+    `step` the one that launched it."""
     has_op = calls.who.op_row >= 0
     known, which = Works(calls.trace).known(np.where(has_op, calls.who.op_row, 0))
-    seen = Seen(calls, own_ns.astype(np.float64), known, which, has_op, np.zeros(len(own_ns), dtype=bool))
+    seen = Seen(
+        calls, own_ns.astype(np.float64), known, which, has_op, step, np.zeros(len(own_ns), dtype=bool)
+    )
     numbers: dict[str, float] = {}
     spent: dict[str, F64] = {
         kind: np.where(seen.of_kind(kind), seen.own_ns, 0.0) for kind in ("recompute", "optimizer", "layout")
     }
     # These are told by their kind, whatever else could be said of them.
     seen.taken |= seen.of_kind("recompute", "optimizer", "layout")
-    if seen.has_shapes() or not seen.of_kind("softmax").any():
-        spent["attention_scores"] = attention_ns(seen)
+    scores = attention_ns(seen)
+    if scores is not None:
+        spent["attention_scores"] = scores
     slow = off_cores_ns(seen, hardware)
     if slow is not None:
         ours = "tf32_off" if hardware is not None and "tf32" in hardware.peak_flops else "off_tensor_cores"
         other = {"tf32_off": "off_tensor_cores", "off_tensor_cores": "tf32_off"}[ours]
         spent[ours], numbers[f"{ours}_saving_ns"] = slow
         spent[other], numbers[f"{other}_saving_ns"] = np.zeros(len(own_ns)), 0.0
-    misaligned = misaligned_ns(seen)
+    misaligned = misaligned_ns(seen, hardware)
     if misaligned is not None:
         spent["misaligned"], saving = misaligned
         if saving is not None:
             numbers["misaligned_saving_ns"] = saving
     if seen.has_shapes():
-        spent["fusion_saving"] = fusion_saving_ns(seen)
+        fused = fusion(seen)
+        spent["fusion_handed"], spent["fusion_bound"] = fused.handed_ns, fused.bound_ns
     numbers |= {f"{label}_ns": float(ns.sum()) for label, ns in spent.items() if label != "layout"}
-    numbers |= optimizer_numbers(calls, seen.own_ns, num_steps) | _by_class(calls)
+    loop, spent["optimizer_loop"] = optimizer_numbers(seen, num_steps)
+    numbers |= loop | _by_class(calls)
     numbers["num_ops"] = float(has_op.sum())
+    numbers["math_attention"] = float(MATH_ATTENTION in calls.trace.names)
     return Recoverable(numbers, {label: _culprits(calls, ns) for label, ns in spent.items() if ns.any()})
 
 

@@ -7,16 +7,19 @@ import numpy.typing as npt
 
 from stepscope.analyse.group import groups
 from stepscope.analyse.recoverable.seen import F64, Seen
+from stepscope.analyse.work import Work
 from stepscope.analyse.work.align import is_aligned
+from stepscope.model.hardware import Hardware
 
 _WIDE = frozenset({"fp32", "fp64"})
 """Types that no fast kernel reads in pieces."""
 
 
-def misaligned_ns(seen: Seen) -> tuple[F64, float | None] | None:
+def misaligned_ns(seen: Seen, hardware: Hardware | None) -> tuple[F64, float | None] | None:
     """Time of products with misaligned rows, and what the rate of aligned ones of this run would save.
 
-    Compared are products of one precision with at most four times more or less arithmetic. `None` where there
+    Compared are products of one precision with at most four times more or less arithmetic, and none gets
+    faster than the memory lets it. `None` where there
     are products and the alignment of none is known; the saving is `None` where nothing can be compared.
     """
     flags = [is_aligned(each.op, each.call, each.strides) for each in seen.known]
@@ -51,9 +54,16 @@ def misaligned_ns(seen: Seen) -> tuple[F64, float | None] | None:
         ]
         if alike:
             usual = sum(rate * weight for rate, weight in alike) / sum(weight for _, weight in alike)
-            saving += spent[key] * max(0.0, 1 - work.flops * times[key] / spent[key] / usual)
+            at_rate = work.flops * times[key] / usual
+            saving += max(0.0, spent[key] - max(at_rate, times[key] * _floor_ns(work, hardware)))
             is_known = True
     return np.where(mine, seen.own_ns, 0.0), saving if is_known else None
+
+
+def _floor_ns(work: Work, hardware: Hardware | None) -> float:
+    """What the least traffic of one call takes at the memory's rate, 0 where that is not known."""
+    bandwidth = hardware.memory_bytes_per_second if hardware is not None else None
+    return work.bytes / bandwidth * 1e9 if bandwidth else 0.0
 
 
 def _num_calls(seen: Seen, members: npt.NDArray[np.intp]) -> int:

@@ -10,9 +10,10 @@ from stepscope.analyse.recoverable.seen import F64, Seen
 from stepscope.model.hardware import Hardware
 
 _NO_CORES = re.compile(
-    r"gemv|dot_kernel|gemmk1|dgemm|zgemm|cgemm|_dfma_|depthwise|winograd|fft|grouped_direct", re.I
+    r"gemv|dot_kernel|gemmk1|dgemm|zgemm|cgemm|_dfma_|depthwise|winograd|fft|grouped_direct|fp16|bf16|half",
+    re.I,
 )
-"""Kernels off the tensor cores that would not run on them in another precision either."""
+"""Kernels off the tensor cores that would not run on them in another precision, or are of half precision."""
 
 
 def off_cores_ns(seen: Seen, hardware: Hardware | None) -> tuple[F64, float] | None:

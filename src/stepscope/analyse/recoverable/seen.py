@@ -10,6 +10,7 @@ import numpy.typing as npt
 from stepscope.analyse.operator import Calls
 from stepscope.analyse.roofline import Known
 from stepscope.model.report import COMPUTE_KINDS
+from stepscope.model.trace import I64
 
 F64 = npt.NDArray[np.float64]
 PLACE = {kind: place for place, kind in enumerate(COMPUTE_KINDS)}
@@ -21,7 +22,7 @@ class Seen:
     """Activities of one device in scope. All arrays have one entry an activity.
 
     `own_ns` is its compute time, `which` the place of its op among `known` (of no meaning where it `has_op`
-    not); `taken` marks those that have their label.
+    not), `step` the step that launched it; `taken` marks those that have their label.
     """
 
     calls: Calls
@@ -29,6 +30,7 @@ class Seen:
     known: list[Known]
     which: npt.NDArray[np.intp]
     has_op: npt.NDArray[np.bool_]
+    step: I64
     taken: npt.NDArray[np.bool_]
 
     def of_known(self, chosen: list[bool]) -> npt.NDArray[np.bool_]:

@@ -75,7 +75,8 @@ def _attention(places: _Places, is_backward: bool = False) -> Callable[[Call], W
             # Q·Kᵀ, dQ and dK are as wide as Q; dV and the scores' gradient as wide as V. What was read
             # forward is read again with the result's gradient, and a gradient is written for each input.
             flops = 2 * scores * (3 * size + 2 * value[3])
-            return Work(flops, 2 * (inputs + result), call.precision(first), is_matrix=True)
+            moved = 2 * (inputs + result)
+            return Work(flops, moved, call.precision(first), is_matrix=True, repeated=2 * scores * size)
         return Work(2 * scores * (size + value[3]), inputs + result, call.precision(first), is_matrix=True)
 
     return work

@@ -50,6 +50,8 @@ class Work:
     bytes: int
     precision: str
     is_matrix: bool
+    repeated: int = 0
+    """The part of `flops` that does forward work again (scores made anew in the backward pass)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,7 +135,8 @@ class Efficiency(Part, frozen=True, kw_only=True):
     flops: int | None = None
     """Of matrix products, convolutions and attention of known shape."""
     recomputed_flops: int | None = None
-    """The part of `flops` that repeats forward work in the backward pass; absent where phases are unknown."""
+    """The part of `flops` that repeats forward work in the backward pass (checkpointed regions, scores of
+    fused attention); absent where phases are unknown."""
     known_share: float | None = None
     """Device time of matrix work whose arithmetic is known, of the device time of all matrix work."""
     model_flops: int | None = None

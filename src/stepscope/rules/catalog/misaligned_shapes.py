@@ -19,13 +19,13 @@ PAD = Patch(
 
 RULE = Rule(
     id="misaligned-shapes",
-    cause="matrix dimensions that tensor cores read slowly",
+    cause="matrix dimensions that fast kernels do not take",
     layer=Layer.MODEL,
     about=Subject.DEVICE,
     verdict="computing-slowly",
     title=Text(
-        en="Matrix products have rows that tensor cores read slowly",
-        zh="矩阵乘的行长度不利于 tensor core 读取",
+        en="Matrix products have rows that the fast kernels do not take",
+        zh="矩阵乘的行长度无法使用快速 kernel",
     ),
     explanation=Text(
         en="Rows of these matrices are no whole pieces of 16 bytes (8 half-precision numbers), so slower "

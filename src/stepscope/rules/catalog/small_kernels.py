@@ -5,7 +5,7 @@ where kernels are no longer than that, a good part of the time is lost between t
 """
 
 from stepscope.analyse.features import idle_launch_share, kernel_median_ns, launches_per_step
-from stepscope.analyse.features.kernel import kernel_gap_share, short_kernel_share
+from stepscope.analyse.features.kernel import batched_launch_share, kernel_gap_share, short_kernel_share
 from stepscope.model.text import Text
 from stepscope.rules.capture import FEW_STEPS
 from stepscope.rules.reference import OUR_FIVE_PERCENT
@@ -49,8 +49,19 @@ RULE = Rule(
                 en="Compile with CUDA graphs: fewer, longer kernels with shorter pauses between them.",
                 zh="编译并启用 CUDA graph：kernel 更少、更长，间隙更短。",
             ),
+            unless=(batched_launch_share >= 0.50,),
             clears=kernel_gap_share <= 0.02,
             patch=GRAPHS,
+        ),
+        Remedy(
+            Text(
+                en="The kernels come out of a graph already: fuse them (torch.compile), so that fewer do the "
+                "same.",
+                zh="这些 kernel 已来自 CUDA graph：请融合它们（torch.compile），"
+                "以更少的 kernel 完成同样的工作。",
+            ),
+            only_if=(batched_launch_share >= 0.50,),
+            clears=kernel_gap_share <= 0.02,
         ),
         Remedy(
             Text(
@@ -66,6 +77,10 @@ RULE = Rule(
         short_kernel_share: Text(
             en="our choice: half of the kernels are no longer than a few times the pause that starts one",
             zh="自定：一半的 kernel 不超过启动间隙的数倍",
+        ),
+        batched_launch_share: Text(
+            en="our choice, most of them: the step replays graphs",
+            zh="自定，多数来自图：该步在重放 CUDA graph",
         ),
         idle_launch_share: Text(
             en="XProf's line for kernel launch is 15 % of a step: then the host is the limit, and not the "

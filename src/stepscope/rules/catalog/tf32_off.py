@@ -59,6 +59,7 @@ RULE = Rule(
                 en="Train in bf16 (autocast): twice the rate of TF32 and half the traffic.",
                 zh="使用 bf16（autocast）训练：速率是 TF32 的两倍，数据量减半。",
             ),
+            is_partial=True,
             clears=tf32_off_share <= 0.02,
         ),
     ),

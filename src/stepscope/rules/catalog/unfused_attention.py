@@ -4,7 +4,7 @@ Softmax and everything done to the scores run over a table of rows times columns
 attention keeps that table in the chip and never writes it.
 """
 
-from stepscope.analyse.features.kernel import attention_scores_share, softmax_share
+from stepscope.analyse.features.kernel import attention_scores_share, math_attention, softmax_share
 from stepscope.model.text import Text
 from stepscope.rules.capture import SHAPES
 from stepscope.rules.reference import OUR_FIVE_PERCENT
@@ -55,11 +55,30 @@ RULE = Rule(
                 "allow it.",
                 zh="改用 scaled_dot_product_attention：在 head 大小与类型允许时会选用融合 kernel。",
             ),
+            unless=(math_attention >= 1,),
             clears=attention_scores_share <= 0.01,
             patch=SDPA,
         ),
+        Remedy(
+            Text(
+                en="scaled_dot_product_attention is called and takes its path without a fused kernel: "
+                "look which condition fails (half precision, the size of a head, a mask that is no causal "
+                "one) with torch.nn.attention.sdpa_kernel.",
+                zh="已调用 scaled_dot_product_attention，但走了无融合 kernel 的路径：请用 "
+                "torch.nn.attention.sdpa_kernel 查明哪个条件不满足（半精度、head 大小、非因果掩码）。",
+            ),
+            only_if=(math_attention >= 1,),
+            clears=attention_scores_share <= 0.01,
+        ),
     ),
-    references={attention_scores_share: OUR_FIVE_PERCENT},
+    references={
+        attention_scores_share: OUR_FIVE_PERCENT,
+        math_attention: Text(
+            en="the op that PyTorch's attention calls where no fused kernel takes its operands (our "
+            "choice: any)",
+            zh="PyTorch 的注意力在没有融合 kernel 可用时调用的算子（自定：出现即是）",
+        ),
+    },
     needs=SHAPES,
     signature=Signature(
         caption=Text(

@@ -2,12 +2,14 @@
 
 Each op of eager code reads its operands from memory and writes its result back; the next one reads it again.
 A compiler joins such chains into one kernel that moves each tensor once. Only traffic that a chain moves
-twice can be saved: the bound is computed from the recorded shapes.
+twice can be saved. What neighbours look like handing on decides whether the rule speaks; what fusing whole
+runs of such kernels saves at most is its bound, both from the recorded shapes.
 """
 
 from stepscope.analyse.features.kernel import (
     elementwise_kernel_share,
-    fusion_saving_share,
+    fusion_bound_share,
+    fusion_handed_share,
     memory_bound_kernel_share,
     normalization_kernel_share,
 )
@@ -33,8 +35,8 @@ RULE = Rule(
         "into one kernel they move each tensor once.",
         zh="逐元素算子链把每个结果写回显存，再由下一个算子读出。融合为一个 kernel 后，每个张量只搬运一次。",
     ),
-    when=(memory_bound_kernel_share >= 0.30, fusion_saving_share >= 0.05),
-    cost=fusion_saving_share,
+    when=(memory_bound_kernel_share >= 0.30, fusion_handed_share >= 0.05),
+    cost=fusion_bound_share,
     is_bound=True,
     shows=(elementwise_kernel_share, normalization_kernel_share),
     checks=(
@@ -55,7 +57,7 @@ RULE = Rule(
                 en="Compile the model, or these blocks: the compiler fuses chains of elementwise ops.",
                 zh="编译模型或这些模块：编译器会融合逐元素算子链。",
             ),
-            clears=fusion_saving_share <= 0.02,
+            clears=fusion_handed_share <= 0.02,
             patch=COMPILE,
         ),
     ),
@@ -66,7 +68,7 @@ RULE = Rule(
             zh="自定，kernel 时间的 30 %：BERT 中逐元素与归一化算子只占 0.2 % 的运算量，却占 39 % 的时间"
             "（Ivanov 等，2021）",
         ),
-        fusion_saving_share: OUR_FIVE_PERCENT,
+        fusion_handed_share: OUR_FIVE_PERCENT,
     },
     needs=SHAPES,
     signature=Signature(

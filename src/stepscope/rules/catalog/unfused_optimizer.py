@@ -5,8 +5,9 @@ update many tensors in one launch.
 """
 
 from stepscope.analyse.features.kernel import (
+    optimizer_has_fused,
     optimizer_kernels_per_step,
-    optimizer_multi_tensor_share,
+    optimizer_loop_share,
     optimizer_share,
 )
 from stepscope.model.text import Text
@@ -33,7 +34,7 @@ RULE = Rule(
         "parameters in one.",
         zh="每个参数都要若干短 kernel 和同样多的下发；融合优化器一次更新许多参数。",
     ),
-    when=(optimizer_share >= 0.05, optimizer_kernels_per_step >= 100, optimizer_multi_tensor_share <= 0.50),
+    when=(optimizer_share >= 0.05, optimizer_kernels_per_step >= 100, optimizer_loop_share >= 0.50),
     cost=optimizer_share,
     is_bound=True,
     checks=(
@@ -49,8 +50,18 @@ RULE = Rule(
                 en="Use the fused optimizer (fused=True), or the multi-tensor one (foreach=True).",
                 zh="使用融合优化器（fused=True），或多张量版本（foreach=True）。",
             ),
+            only_if=(optimizer_has_fused >= 1,),
             clears=optimizer_kernels_per_step <= 20,
             patch=FUSED,
+        ),
+        Remedy(
+            Text(
+                en="Update many tensors in one launch: torch._foreach ops in the optimizer's step, or "
+                "compile that step.",
+                zh="让一次下发更新许多张量：在优化器的 step 中使用 torch._foreach 算子，或编译该 step。",
+            ),
+            unless=(optimizer_has_fused >= 1,),
+            clears=optimizer_kernels_per_step <= 20,
         ),
     ),
     references={
@@ -61,8 +72,12 @@ RULE = Rule(
             zh="自定：多张量更新一步约需十次下发；PyTorch 的 torch.optim 文档指出融合快于多张量，"
             "多张量快于循环",
         ),
-        optimizer_multi_tensor_share: Text(
-            en="our choice: most of its time is no multi-tensor kernel",
+        optimizer_has_fused: Text(
+            en="PyTorch's documentation of torch.optim says which optimizers take fused=True",
+            zh="哪些优化器支持 fused=True 见 PyTorch 的 torch.optim 文档",
+        ),
+        optimizer_loop_share: Text(
+            en="our choice: most of its time updates one tensor at a time",
             zh="自定：其多数时间不在多张量 kernel 中",
         ),
     },
