@@ -25,16 +25,12 @@ from tests.views.test_html import Page, folded
 from tests.views.whole import EFFICIENCY, MEMORY, SNAPSHOT, snapshot_alone, whole
 
 PARTS = ("operators", "operator_shapes", "modules", "efficiency", "kernels", "memory")
-# A page tells it in other words, or it says nothing to a person.
+# What a page does not say of these parts, and why.
 UNSAID = {
-    "memory.steady_share": "the basis of the rule memory-creep, which has a card of its own",
-    "memory.driver.steps": "how many calls there were is told",
-    "memory.reserve.at_ns": "the drawing has it",
-    "memory.out_of_memory.at_ns": "in the order of the table",
-    "memory.growth.certainty": "told once it is certain",
-    "memory.growth.steady_share": "the card of its rule tells it",
-    "memory.input": "the row's rank, device and recording tell it apart",
-    "memory.timeline.reserved_bytes": "the point may lie behind another of the same pixel",
+    "memory.reserve.at_ns": "the drawing shows the level over time",
+    "memory.growth.certainty": "it decides whether growth is told at all",
+    "memory.growth.steady_share": "for the rule that judges growth",
+    "memory.out_of_memory.at_ns": "the latest is first",
 }
 
 
@@ -87,7 +83,7 @@ def test_every_number_and_name_of_a_part_is_seen(part: str) -> None:
             rows[place] = changed
             if where not in UNSAID and seen(replace(answer, **{part: tuple(rows)})) == before:
                 unseen.append((place, where))
-    assert unseen == []
+    assert not unseen, unseen
 
 
 @pytest.mark.parametrize("field", ["phases", "compute"])
@@ -214,6 +210,8 @@ def test_a_snapshot_alone_has_its_page(lang: Lang) -> None:
     page = Page(render(answer))
     assert "memory" in {a["href"][1:] for a in page.all("a") if a["href"]}
     assert {"en": "held now", "zh": "当前持有"}[lang] in page.words
+    assert "train.py:42 forward" in page.words
+    assert "/home/ada" not in render(answer)
 
 
 def test_failed_requests_and_sites_that_the_lines_leave_out_are_in_tables() -> None:

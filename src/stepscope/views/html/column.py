@@ -16,7 +16,7 @@ MOST_ROWS = 60
 NAME_WIDTH = 120
 _PLACE_WIDTH = 90
 _WHOLE_WIDTH = 20
-_WIDE, _WIDER = 8, 13
+_WIDE = 8
 """A table with more columns is set smaller on paper."""
 
 
@@ -126,15 +126,9 @@ def drawn(rows: Sequence[Any], columns: Sequence[Column], lang: Lang, most: int 
         for at in range(len(shown))
     )
     more = len(rows) - len(shown)
-    wide = "wide" if len(kept) > _WIDE else None
     return tag(
         "div",
-        tag(
-            "table",
-            tag("thead", head),
-            tag("tbody", body),
-            class_="wide wider" if len(kept) > _WIDER else wide,
-        ),
+        tag("table", tag("thead", head), tag("tbody", body), class_="wide" if len(kept) > _WIDE else None),
         tag("p", f"+ {more:,} {word('more_rows', lang)}", class_="note") if more else None,
         class_="scroll",
         tabindex=0,

@@ -23,7 +23,7 @@ from stepscope.views.html.column import (
 )
 from stepscope.views.html.level import levels
 from stepscope.views.html.markup import Child, Markup, code, tag
-from stepscope.views.label import ORIGIN, WORD, brackets, word
+from stepscope.views.label import ORIGIN, WORD, brackets, listed, word
 from stepscope.views.memory import (
     KIND,
     REASON,
@@ -36,6 +36,7 @@ from stepscope.views.memory import (
 from stepscope.views.shape import harmless, readable
 
 _FRAME_WIDTH = 120
+_MOST_CALLED = 8
 _AT_THE_PEAK = Text(en="memory at the peak, an estimate", zh="峰值时的显存（估计）")
 _ALL_FAILED = Text(en="All failed requests", zh="全部失败的申请")
 _ALL_SITES = Text(en="All sites, with their stacks", zh="全部位置及其调用栈")
@@ -97,6 +98,14 @@ def _stacked(row: report.MemorySite | report.OutOfMemory, lang: Lang) -> Child:
     return tag("details", tag("summary", name), tag("ol", frames), class_="stack")
 
 
+def _called(driver: report.DriverCalls | None, lang: Lang) -> str:
+    """The steps in which the driver was called."""
+    if driver is None:
+        return ""
+    more = ["…"] if len(driver.steps) > _MOST_CALLED else []
+    return listed([*map(str, driver.steps[:_MOST_CALLED]), *more], lang)
+
+
 _SITES = (
     column(Text(en="held", zh="持有"), "bytes", as_size),
     column(WORD["share"], "share", as_share),
@@ -150,6 +159,7 @@ _ROWS = (
     column(WORDS["reserve"], "reserve.reserved_bytes", as_size),
     column(Text(en="allocated then", zh="当时已分配"), "reserve.allocated_bytes", as_size),
     column(Text(en="unused", zh="未使用"), "reserve.unused_share", as_share),
+    Column(WORDS["driver"], lambda row, lang: _called(row.driver, lang)),
     Column(
         Text(en="remarks", zh="备注"),
         lambda row, lang: [tag("span", note) for note in memory_notes(row, lang)],

@@ -54,10 +54,13 @@ def _with_place(row: report.Operator, lang: Lang) -> Child:
     return [as_name(row.name, lang), tag("small", as_place(row.called_from, lang), class_="below")]
 
 
-def _with_types(row: report.OperatorShape, lang: Lang) -> Child:
-    """Shapes, and below them the types."""
-    types = row.types
-    return [tag("span", row.shapes), tag("small", types, class_="below") if types is not None else None]
+def _with_shapes(row: report.OperatorShape, lang: Lang) -> Child:
+    """An op, and below it the shapes and the types of its arguments."""
+    return [
+        as_name(row.name, lang),
+        tag("small", row.shapes, class_="below shapes"),
+        tag("small", row.types, class_="below") if row.types is not None else None,
+    ]
 
 
 HOTTEST = (
@@ -138,8 +141,11 @@ SHAPES = Table(
     lambda r: r.operator_shapes,
     (
         RANK,
-        _OPERATOR,
-        Column(Text(en="shapes and types", zh="形状与类型"), _with_types, is_number=False),
+        Column(
+            Text(en="operator, shapes and types of its arguments", zh="算子及其参数的形状与类型"),
+            _with_shapes,
+            is_number=False,
+        ),
         _CALLS,
         _DEVICE_TIME,
         _SHARE,
@@ -185,8 +191,8 @@ KERNELS = Table(
     Text(
         en="Launch latency is the median from the start of the launching call to the kernel's start, the "
         "queue included. Runs after idle began within a millisecond of an idle time of a millisecond or "
-        "more; time after idle is their duration, of the median run with the same grid as 1: above 1 where "
-        "clocks have to rise again.",
+        "more; time after idle is their duration over that of the median run with the same grid: above 1 "
+        "where clocks have to rise again.",
         zh="下发延迟为下发调用开始到 kernel 开始的中位数，含排队。"
         "空闲后运行：在不短于 1 ms 的空闲之后 1 ms 内开始的运行；"
         "空闲后用时比：其时长与相同 grid 运行的中位数之比，频率需要重新爬升时大于 1。",
