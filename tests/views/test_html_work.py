@@ -22,7 +22,7 @@ from stepscope.views.phrase import work_lines
 from tests.diagnose import build
 from tests.diagnose.build import MS
 from tests.views.test_html import Page, folded
-from tests.views.whole import EFFICIENCY, MEMORY, SNAPSHOT, snapshot_alone, whole
+from tests.views.whole import EFFICIENCY, MEMORY, PHASES, SNAPSHOT, snapshot_alone, whole
 
 PARTS = ("operators", "operator_shapes", "modules", "efficiency", "kernels", "memory")
 # What a page does not say of these parts, and why.
@@ -94,6 +94,21 @@ def test_every_phase_and_kind_of_a_row_is_seen(field: str) -> None:
     for name in getattr(row, field).__struct_fields__:
         changed = replace(row, **{field: replace(getattr(row, field), **{name: 5 * MS + 1})})
         assert seen(replace(answer, accounting=(changed,))) != before, name
+
+
+def test_of_many_ranks_each_has_its_phases_and_kinds_in_a_table() -> None:
+    answer = build.told(
+        *(build.rank(replace(build.row(rank=n, queued=n * MS), phases=PHASES)) for n in range(5))
+    )
+    page = render(answer)
+    kinds, phases = (
+        page.split(f'id="rows-{part}"')[1].split("</table>")[0] for part in ("compute", "phases")
+    )
+    assert re.findall(r"<td class=.words.>(rank \d)</td>", kinds) == [f"rank {n}" for n in range(5)]
+    times = [f"{time} ms" for time in ("100", "99.0", "98.0", "97.0", "96.0")]
+    assert re.findall(r"<td class=.number.>([\d.]+ ms)</td>", kinds) == times
+    assert phases.count(">17.0 ms<") == 5
+    assert 'id="rows-' not in render(whole())
 
 
 @pytest.mark.parametrize("lang", LANGS)

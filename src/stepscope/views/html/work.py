@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
+from stepscope.diagnose.word import whose
 from stepscope.model import report
 from stepscope.model.text import Lang, Text
 from stepscope.views.html.column import (
@@ -22,8 +24,9 @@ from stepscope.views.html.column import (
 )
 from stepscope.views.html.markup import Child, tag
 from stepscope.views.html.module import MODULES
-from stepscope.views.label import WORD, word
+from stepscope.views.label import COMPUTE_KIND, WORD, word
 from stepscope.views.phrase import PHASES, limit_of
+from stepscope.views.shape import rest_rows, shown_rows
 
 _OPERATOR = column(WORD["operator"], "name", as_name, is_number=False)
 _CLASS = column(WORD["class"], "class_", is_number=False)
@@ -225,5 +228,66 @@ EFFICIENCY = Table(
         "可知占比以其设备时间计。",
     ),
 )
-WORKED_ON: Sequence[Table] = (OPERATORS, WORK, SHAPES, PHASE_TIMES, MODULES, KERNELS, EFFICIENCY)
+
+
+def _spent(value: int, lang: Lang) -> str:
+    """A time of one of many kinds, most of which a run does not have."""
+    return as_time(value, lang) if value else ""
+
+
+class Owned(NamedTuple):
+    """A row of the accounting, with whose it is."""
+
+    row: report.Accounting
+    owner: Text | None
+
+
+def _beside(part: str) -> Callable[[report.Report], list[Owned]]:
+    """The rows that hold a part, where some are not drawn in full."""
+
+    def rows(report_: report.Report) -> list[Owned]:
+        rest, _ = rest_rows(report_)
+        shown = shown_rows(report_.accounting) if rest else []
+        return [Owned(row, whose(row, report_.inputs)) for row in shown if getattr(row, part) is not None]
+
+    return rows
+
+
+def _of_rows(part: str, title: Text, names: Mapping[str, Text]) -> Table:
+    return Table(
+        f"rows-{part}",
+        title,
+        _beside(part),
+        (
+            Column(
+                Text(en="whose", zh="所属"),
+                lambda each, lang: each.owner and each.owner.in_(lang),
+                is_number=False,
+            ),
+            column(WORD["device"], "row.device", as_device, is_number=False),
+            *(column(name, f"row.{part}.{key}_ns", _spent) for key, name in names.items()),
+        ),
+        Text(en="Over the whole row; empty where there was none.", zh="为整行合计；空白表示没有。"),
+    )
+
+
+ROW_PHASES = _of_rows(
+    "phases",
+    Text(en="Every device by phase of the step", zh="各设备各阶段的设备时间"),
+    {key: WORD[key] for key in PHASES},
+)
+ROW_KINDS = _of_rows(
+    "compute", Text(en="Every device by kind of compute", zh="各设备各类计算的时间"), COMPUTE_KIND
+)
+WORKED_ON: Sequence[Table] = (
+    OPERATORS,
+    WORK,
+    SHAPES,
+    PHASE_TIMES,
+    MODULES,
+    KERNELS,
+    EFFICIENCY,
+    ROW_PHASES,
+    ROW_KINDS,
+)
 """In the order of the page."""
