@@ -1,4 +1,4 @@
-"""A headless Chromium, and pages of three kinds of reports in it."""
+"""A headless Chromium, and pages of several kinds of reports in it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 import stepscope
 from stepscope.model import report
@@ -13,6 +14,7 @@ from stepscope.model.text import Lang
 from stepscope.views.html import render
 from tests.diagnose import build
 from tests.views.test_html import HOSTILE, poisoned
+from tests.views.whole import whole
 
 # Without a user namespace or a GPU, and without a word to anybody: the browser's own services are off.
 ARGUMENTS = (
@@ -20,6 +22,7 @@ ARGUMENTS = (
     "--disable-component-update --disable-sync --font-render-hinting=none"
 ).split()
 RICH = "traces/holistictraceanalysis/negative_queue_length_values_check/rank0.json.gz"
+WORK = "traces/tracelens/h100/Qwen_Qwen1.5-0.5B-Chat__1016005.json.gz"
 
 
 @pytest.fixture(scope="session")
@@ -47,14 +50,30 @@ def _rich(lang: Lang) -> report.Report:
     return stepscope.diagnose(path, lang=lang) if path.exists() else build.several_files(lang)
 
 
+def _work(lang: Lang) -> report.Report:
+    """A real report with shapes, modules, stacks and memory; where it is absent, a made one."""
+    from tests.conftest import _shared_data
+
+    path = _shared_data() / WORK
+    return stepscope.diagnose(path, lang=lang) if path.exists() else whole(lang)
+
+
 def _hostile(lang: Lang) -> report.Report:
-    """Every text of the sample hostile, another one in every other field."""
-    answer = poisoned(_sample(lang), " ".join(HOSTILE))
+    """Every text of the sample hostile, and of what other reports have of work and memory."""
+    made = whole(lang)
+    parts = {name: getattr(made, name) for name in ("operators", "operator_shapes", "modules", "memory")}
+    answer = poisoned(replace(_sample(lang), **parts), " ".join(HOSTILE))
     assert isinstance(answer, report.Report)
     return answer
 
 
-REPORTS = {"sample": _sample, "rich": _rich, "hostile": _hostile}
+REPORTS = {
+    "sample": _sample,
+    "rich": _rich,
+    "hostile": _hostile,
+    "work": _work,
+    "whole": whole,
+}
 
 
 @pytest.fixture(scope="session")

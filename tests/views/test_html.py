@@ -23,13 +23,23 @@ from stepscope.model import report
 from stepscope.model.text import LANGS, Lang
 from stepscope.trace.kernel_class import CLASSES
 from stepscope.views.html import render
-from stepscope.views.html.fill import FILL, OF_CLASS
+from stepscope.views.html.fill import FILL, KIND_FILL, MEMORY_FILL, OF_CLASS, PHASE_FILL
 from stepscope.views.html.markup import joined, tag
+from stepscope.views.label import COMPUTE_KIND
 from stepscope.views.phrase import evidence_lines, gain_of, undecided_lines
 from stepscope.views.shape import card_parts, full_rows, parts, readable, tells
 from tests.diagnose import build
+from tests.views.whole import snapshot_alone, whole
 
-MADE = [build.input_starved, build.late_peer, build.unrecorded, build.healthy, build.several_files]
+MADE = [
+    build.input_starved,
+    build.late_peer,
+    build.unrecorded,
+    build.healthy,
+    build.several_files,
+    whole,
+    snapshot_alone,
+]
 VOID = {"meta", "br"}
 
 
@@ -132,7 +142,7 @@ def test_the_whole_report_is_in_the_page_as_json(demo: report.Report) -> None:
 UNSAID = frozenset(
     "schema id sha256 kind use scope window status effect code from_ op of unit class_ bound lang affects "
     "findings explained_by cause overlaps_with devices job severity confidence layer missing uuid "
-    "persistence what verdict".split()
+    "persistence what verdict basis reason source".split()
 )
 
 
@@ -171,6 +181,8 @@ def test_every_sentence_and_name_of_a_report_is_on_its_page(
         told = readable(text, 120) if field == "name" else text.removeprefix("thread ")
         if field in ("after", "before"):
             told = told.split("  # ")[0]  # the comment is in the reader's language
+        if field == "path":
+            told = text.split("/")[-1]  # it stands under the modules around it
         if folded(told) not in words and folded(readable(text, 90)) not in words:
             missing.append((field, text))
     # The names of a timeline stand behind its pieces; those of long tables are cut and said to be.
@@ -197,9 +209,24 @@ def test_what_other_renderers_say_is_on_the_page(make: Callable[[Lang], report.R
             assert PART[name].in_(lang) in words
 
 
-def test_no_two_parts_look_alike_and_all_have_a_look() -> None:
-    assert set(FILL) == set(PART) - {"idle"}
-    assert len(set(FILL.values())) == len(FILL)
+@pytest.mark.parametrize(
+    ("looks", "parts_"),
+    [
+        (FILL, set(PART) - {"idle"}),
+        (PHASE_FILL, {name.removesuffix("_ns") for name in report.Phases.__struct_fields__}),
+        (KIND_FILL, set(report.COMPUTE_KINDS)),
+        (MEMORY_FILL, set(report.MEMORY_KINDS)),
+    ],
+)
+def test_no_two_parts_of_one_whole_look_alike_and_all_have_a_look(
+    looks: dict[str, tuple[str, str]], parts_: set[str]
+) -> None:
+    assert set(looks) == parts_
+    assert len(set(looks.values())) == len(looks)
+
+
+def test_every_kind_of_compute_and_class_has_a_name() -> None:
+    assert set(COMPUTE_KIND) == set(report.COMPUTE_KINDS)
     assert set(OF_CLASS) <= set(CLASSES)
 
 
@@ -207,8 +234,14 @@ def test_steps_and_timeline_are_drawn_to_scale(demo: report.Report) -> None:
     page = Page(render(demo))
     bars = [a for name, a in page.elements if name == "rect" and a.get("class") == "part"]
     (row,) = full_rows(demo)
-    assert [round(float((a["width"] or "").rstrip("%")), 2) for a in bars] == [
-        round(100 * time / row.total_ns, 2) for _, time in parts(row)
+    widths = [round(float((a["width"] or "").rstrip("%")), 2) for a in bars]
+    assert row.compute is not None
+    phases = [ns for ns in msgspec.structs.astuple(row.phases) if ns]
+    kinds = sorted((ns for ns in msgspec.structs.astuple(row.compute) if ns), reverse=True)
+    assert widths == [
+        *(round(100 * time / row.total_ns, 2) for _, time in parts(row)),
+        *(round(100 * time / sum(phases), 2) for time in phases),
+        *(round(100 * time / row.compute_ns, 2) for time in kinds),
     ]
     (timeline,) = demo.timelines
     pieces = sum(len(lane.start_ns) for lane in timeline.lanes)
@@ -246,7 +279,7 @@ HOSTILE = (
 # Words of fixed lists and ids of ours: no input brings them.
 FIXED = frozenset(
     "schema id rule code feature layer severity confidence from_ op use scope status method persistence "
-    "bound effect lang kind findings explained_by overlaps_with unit window".split()
+    "bound effect lang kind findings explained_by overlaps_with unit window source basis reason".split()
 )
 
 
@@ -268,8 +301,11 @@ def poisoned(value: Any, text: str, field: str = "") -> Any:
 @pytest.mark.parametrize("lang", LANGS)
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: ascii(text)[:24])
 def test_a_hostile_text_in_every_field_stays_text(text: str, lang: Lang, demo: report.Report) -> None:
-    clean = Page(render(demo, lang))
-    page = Page(render(poisoned(demo, text), lang))
+    made = whole(lang)
+    parts = {name: getattr(made, name) for name in ("operators", "operator_shapes", "modules", "memory")}
+    full = msgspec.structs.replace(demo, **parts)
+    clean = Page(render(full, lang))
+    page = Page(render(poisoned(full, text), lang))
     assert page.faults == []
     assert page.open == []
     assert {name for name, _ in page.elements} <= {name for name, _ in clean.elements} | {"br"}
@@ -277,7 +313,7 @@ def test_a_hostile_text_in_every_field_stays_text(text: str, lang: Lang, demo: r
     json.loads(page.data)
     steering = {c for c in "".join(page.said) if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp")}
     assert steering <= {"\n"}
-    render(poisoned(demo, text), lang).encode()
+    render(poisoned(full, text), lang).encode()
 
 
 @settings(max_examples=40, deadline=None)

@@ -10,6 +10,7 @@ from stepscope.model.analysis import ALL_ACCOUNTING, ALL_CAUSES, COLLECTIVE_PART
 from stepscope.model.text import Lang, Text
 
 __all__ = [
+    "COMPUTE_KIND",
     "HEALTH_CODE",
     "LAYER",
     "MARK",
@@ -63,6 +64,7 @@ WORD: Mapping[str, Text] = {
     "recompute": Text(en="recomputed", zh="重计算"),
     "optimizer": Text(en="optimizer", zh="优化器"),
     "other": Text(en="other", zh="其他"),
+    "kinds": Text(en="compute time by kind", zh="各类计算的时间"),
     "arithmetic": Text(en="matrix arithmetic", zh="矩阵运算量"),
     "a_step": Text(en=" a step", zh="/步"),
     "of_known": Text(en="known for", zh="可知部分占"),
@@ -143,6 +145,24 @@ WORD: Mapping[str, Text] = {
     "with_all_ranks": Text(en="where all ranks were given", zh="给出全部 rank 时"),
     "on_host": Text(en="In a run without an accelerator", zh="没有加速器的运行"),
 }
+
+COMPUTE_KIND: Mapping[str, Text] = {
+    "recompute": Text(en="recomputed forward work", zh="重计算"),
+    "optimizer": Text(en="optimizer", zh="优化器"),
+    "layout": Text(en="layout changes", zh="布局转换"),
+    "copy": Text(en="copies and fills by kernels", zh="kernel 拷贝与填充"),
+    "gemm": Text(en="matrix products", zh="矩阵乘"),
+    "convolution": Text(en="convolutions", zh="卷积"),
+    "attention": Text(en="fused attention", zh="融合注意力"),
+    "normalization": Text(en="normalisation", zh="归一化"),
+    "softmax": Text(en="softmax", zh="softmax"),
+    "elementwise": Text(en="elementwise", zh="逐元素"),
+    "reduction": Text(en="reductions, scans and sorts", zh="归约、扫描与排序"),
+    "embedding": Text(en="embedding look-ups", zh="嵌入查表"),
+    "triton": Text(en="generated kernels (compiler, Triton)", zh="生成的 kernel（编译器、Triton）"),
+    "other": Text(en="other", zh="其他"),
+}
+"""What compute time of each kind is called; keys are those of `report.Compute` without `_ns`."""
 
 YOUR_TRACE = Text(
     en="stepscope diagnose TRACE  # TRACE: a trace of yours (.json, .json.gz); none yet: stepscope demo",

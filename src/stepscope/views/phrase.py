@@ -186,19 +186,32 @@ def work_lines(report_: report.Report, lang: Lang) -> list[str]:
     row = asked_row(report_)
     if row is None:
         return []
-    lines = []
-    if row.phases is not None:
-        known = {key: getattr(row.phases, f"{key}_ns") for key in _PHASES}
-        whole = sum(known.values()) or 1
-        told = [f"{word(key, lang)} {percent(ns / whole)}" for key, ns in known.items() if ns]
-        lines.append(f"{word('phases', lang)}{colon(lang)}{listed(told, lang)}")
-    for each in report_.efficiency:
-        if (each.rank, each.device) == (row.rank, row.device):
-            lines += _arithmetic(each, row, lang)
-    return lines
+    told = [f"{name} {percent(share)}" for _, name, share in phases_of(row, lang)]
+    phases = [f"{word('phases', lang)}{colon(lang)}{listed(told, lang)}"] if row.phases is not None else []
+    return [*phases, *arithmetic_of(row, report_, lang)]
 
 
-_PHASES = ("forward", "backward", "recompute", "optimizer", "other")
+PHASES = ("forward", "backward", "recompute", "optimizer", "other")
+
+
+def phases_of(row: report.Accounting, lang: Lang) -> list[tuple[str, str, float]]:
+    """The phases with device time in a row: key, name, and share of the time in all phases."""
+    if row.phases is None:
+        return []
+    known = {key: getattr(row.phases, f"{key}_ns") for key in PHASES}
+    whole = sum(known.values())
+    return [(key, word(key, lang), ns / whole) for key, ns in known.items() if ns]
+
+
+def arithmetic_of(row: report.Accounting, report_: report.Report, lang: Lang) -> list[str]:
+    """A row's arithmetic against its peak, as a line; none where it was not of this row."""
+    return [
+        line
+        for each in report_.efficiency
+        # Files that name no rank may share a device: the row's own time tells whose arithmetic it is.
+        if (each.rank, each.device, each.total_ns) == (row.rank, row.device, row.total_ns)
+        for line in _arithmetic(each, row, lang)
+    ]
 
 
 def _arithmetic(each: report.Efficiency, row: report.Accounting, lang: Lang) -> list[str]:

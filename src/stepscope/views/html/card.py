@@ -6,8 +6,9 @@ from typing import TypeAlias
 
 from stepscope.model import report
 from stepscope.model.text import Lang, Text, duration
+from stepscope.views.html.column import Column, drawn
 from stepscope.views.html.markup import Child, Markup, code, tag
-from stepscope.views.html.table import HOTTEST, Column, drawn
+from stepscope.views.html.work import HOTTEST
 from stepscope.views.label import LAYER, ORIGIN, brackets, colon, listed, word
 from stepscope.views.label import joined as in_words
 from stepscope.views.phrase import amount, cost_of, gain_of, patch_lines, since, subject_of
@@ -18,6 +19,7 @@ _MEASURED = Text(en="measured", zh="测量")
 _VALUE = Text(en="value", zh="数值")
 _THRESHOLD = Text(en="threshold", zh="阈值")
 _FROM = Text(en="from", zh="来源")
+_EXPLAIN = Text(en="All of this rule", zh="规则全文")
 _WHOSE = Text(en="of", zh="所属")
 
 
@@ -47,6 +49,7 @@ def card(card_: report.Card, report_: report.Report, lang: Lang) -> Markup:
         _ruled_out(card_.ruled_out, lang),
         _hottest(card_, report_, lang),
         [tag("p", note, class_="note") for note in card_.notes],
+        tag("p", _EXPLAIN.in_(lang), colon(lang), code(f"stepscope explain {worst.rule}"), class_="note"),
         class_=f"card {worst.severity}",
         id=f"card-{card_.id}",
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
 from stepscope.diagnose.word import part_of
 from stepscope.model import report
@@ -45,26 +46,47 @@ def percentage(part: float, whole: float) -> str:
     return f"{100 * part / whole:.2f}".rstrip("0").rstrip(".") + "%"
 
 
-def part_bar(row: report.Accounting, lang: Lang) -> Markup:
-    """One bar that divides a row's time; the table below it says the same in words."""
-    shapes, at = [], 0
-    for name, time in parts(row):
+Piece: TypeAlias = tuple[str, str, float]
+"""A piece of a bar: its look's name, its own, and its share of the whole."""
+
+
+def bar(pieces: Sequence[Piece], lang: Lang) -> Markup:
+    """One bar that divides a whole; words beside it say the same."""
+    shapes, at = [], 0.0
+    for look, name, share in pieces:
         shapes.append(
             tag(
                 "rect",
-                tag("title", f"{part_of(row, name).in_(lang)} {percent(time / row.total_ns)}"),
-                x=percentage(at, row.total_ns),
-                width=percentage(time, row.total_ns),
+                tag("title", f"{name} {percent(share)}"),
+                x=percentage(at, 1),
+                width=percentage(share, 1),
                 height="100%",
-                fill=fill(name),
+                fill=fill(look),
                 class_="part",
             )
         )
-        at += time
-    told = in_words(
-        (f"{part_of(row, name).in_(lang)} {percent(time / row.total_ns)}" for name, time in parts(row)), lang
-    )
+        at += share
+    told = in_words((f"{name} {percent(share)}" for _, name, share in pieces), lang)
     return tag("svg", shapes, class_="bar", role="img", aria_label=told)
+
+
+def told_bar(head: str, pieces: Sequence[Piece], lang: Lang) -> Markup | None:
+    """A bar of less weight under its heading, and its pieces in words; nothing without pieces."""
+    if not pieces:
+        return None
+    lines = (tag("li", swatch(look), f" {name} {percent(share)}") for look, name, share in pieces)
+    return tag(
+        "figure",
+        tag("h4", head[:1].upper() + head[1:]),
+        bar(pieces, lang),
+        tag("figcaption", tag("ul", lines, class_="legend")),
+        class_="told",
+    )
+
+
+def part_bar(row: report.Accounting, lang: Lang) -> Markup:
+    """The bar of a row's time; the table below it says the same in words."""
+    return bar([(name, part_of(row, name).in_(lang), time / row.total_ns) for name, time in parts(row)], lang)
 
 
 def step_bars(row: report.Accounting, lang: Lang) -> Markup:

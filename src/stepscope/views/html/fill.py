@@ -1,4 +1,4 @@
-"""What each part of a step looks like: a colour and a pattern, so no two parts differ by colour alone."""
+"""What each part of a drawing looks like: a colour and a pattern, so no two parts differ by colour alone."""
 
 from __future__ import annotations
 
@@ -29,6 +29,45 @@ FILL: Mapping[str, tuple[str, str]] = {
     "idle.unknown": ("grey", "grid"),
 }
 
+# Parts of other wholes. Each whole is a bar of its own with its legend, so a look may come again in another.
+PHASE_FILL: Mapping[str, tuple[str, str]] = {
+    "forward": ("blue", "plain"),
+    "backward": ("teal", "slant"),
+    "recompute": ("red", "bars"),
+    "optimizer": ("purple", "dots"),
+    "other": ("grey", "grid"),
+}
+KIND_FILL: Mapping[str, tuple[str, str]] = {
+    "recompute": ("red", "bars"),
+    "optimizer": ("purple", "dots"),
+    "layout": ("red", "slant"),
+    "copy": ("blue", "dots"),
+    "gemm": ("green", "plain"),
+    "convolution": ("teal", "plain"),
+    "attention": ("blue", "plain"),
+    "normalization": ("purple", "plain"),
+    "softmax": ("pink", "plain"),
+    "elementwise": ("amber", "plain"),
+    "reduction": ("amber", "slant"),
+    "embedding": ("pink", "dots"),
+    "triton": ("teal", "grid"),
+    "other": ("grey", "grid"),
+}
+MEMORY_FILL: Mapping[str, tuple[str, str]] = {
+    "before": ("grey", "slant"),
+    "activations": ("green", "plain"),
+    "gradients": ("blue", "dots"),
+    "optimizer_state": ("purple", "bars"),
+    "other": ("grey", "grid"),
+}
+_LOOK: Mapping[str, tuple[str, str]] = {
+    **FILL,
+    **{f"phase.{name}": look for name, look in PHASE_FILL.items()},
+    **{f"kind.{name}": look for name, look in KIND_FILL.items()},
+    **{f"memory.{name}": look for name, look in MEMORY_FILL.items()},
+}
+"""The look of every name that `fill` and `swatch` take."""
+
 _INK: Mapping[str, str] = {
     "plain": "",
     "slant": "M-2 2l4-4M0 8l8-8M6 10l4-4",
@@ -52,26 +91,22 @@ def definitions() -> Markup:
             "pattern",
             tag("rect", width=8, height=8, class_=colour),
             tag("path", d=_INK[pattern], class_="ink") if _INK[pattern] else None,
-            id=_id(part),
+            id=f"look-{colour}-{pattern}",
             width=8,
             height=8,
             patternUnits="userSpaceOnUse",
         )
-        for part, (colour, pattern) in FILL.items()
+        for colour, pattern in dict.fromkeys(_LOOK.values())
     ]
     return tag("svg", tag("defs", patterns), class_="definitions", aria_hidden="true", focusable="false")
 
 
 def fill(part: str) -> str:
-    """The `fill` of a part's shapes."""
-    return f"url(#{_id(part)})"
+    """The `fill` of a part's shapes; a part that a later version names looks as the unknown one does."""
+    return "url(#look-{}-{})".format(*_LOOK.get(part, FILL["idle.unknown"]))
 
 
 def swatch(part: str) -> Markup:
     """A small field in a part's look, for a legend or a table."""
     shape = tag("rect", width="100%", height="100%", fill=fill(part))
     return tag("svg", shape, class_="swatch", aria_hidden="true", focusable="false")
-
-
-def _id(part: str) -> str:
-    return f"fill-{part.replace('.', '-').replace('_', '-')}"
