@@ -20,6 +20,7 @@ PLAIN = {
     "elementwise_kernel_share": 0.1,
     "normalization_kernel_share": 0.0,
     "attention_scores_ns": 0.0,
+    "optimizer_loop_ns": 0.0,
     "python_stall_ns": 0.0,
     "long_pause_ns": 0.0,
     "gradient_syncs_per_update": 0.0,

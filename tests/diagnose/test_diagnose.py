@@ -621,3 +621,12 @@ def test_without_any_launch_nobody_says_that_the_host_is_not_the_cause() -> None
     assert "why is withheld" in answer.verdict.text
     some = {"queued_or_unlaunched_idle_share": 1.0, "unlaunched_device_share": 0.2}
     assert [f.rule for f in told(rank(row(queued=60 * MS), numbers=some)).findings] == ["unrecorded-work"]
+
+
+@pytest.mark.parametrize(("num_ranks", "each"), [(1, 50), (4, 50), (8, 25), (64, 10)])
+def test_many_ranks_have_fewer_rows_each(num_ranks: int, each: int) -> None:
+    rows = tuple(report.Operator(name=f"op{n}", count=1, device_ns=100 - n) for n in range(50))
+    ranks = [rank(row(rank=number), world_size=num_ranks, operators=rows) for number in range(num_ranks)]
+    answer = told(*ranks, inputs=[trace(f"r{number}", number) for number in range(num_ranks)])
+    assert len(answer.operators) == num_ranks * each
+    assert answer.operators[0].name == "op0"

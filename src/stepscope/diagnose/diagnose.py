@@ -45,6 +45,15 @@ def _hottest(row: Row | None, operators: Sequence[report.Operator]) -> tuple[rep
     return () if row.observed.rank.is_cut else card.hottest(row.observed.rank.operators)
 
 
+MOST_ROWS, LEAST_ROWS = 200, 10
+"""Rows of operators, of kernels, of shapes and of modules: in all, and of each rank at least."""
+
+
+def _most_rows(num_analyses: int) -> int:
+    """Rows of each table that one of so many ranks may have; an analysis has 50 at most."""
+    return max(LEAST_ROWS, MOST_ROWS // max(num_analyses, 1))
+
+
 def diagnose(
     analyses: Sequence[RankAnalysis],
     inputs: Sequence[report.Input],
@@ -62,7 +71,8 @@ def diagnose(
     health = data.health(analyses, inputs, options.catalog, has_memory=bool(bare))
     told = findings([*rows, *bare], data.is_whole_job(analyses), options.job, options.lang)
     found = [each.finding for each in told]
-    operators = tuple(operator for analysis in analyses for operator in analysis.operators)
+    most = _most_rows(len(analyses))
+    operators = tuple(operator for analysis in analyses for operator in analysis.operators[:most])
     open_ = undecided(rows, inputs, found, data.has_all_ranks(analyses, inputs), options.lang)
     answer, of_answer = verdict.verdict(health, rows, told, options.catalog, options.lang, inputs, alone)
     in_question = told[0].row if told else of_answer
@@ -78,10 +88,10 @@ def diagnose(
         timelines=timelines(rows, in_question),
         operators=operators,
         top_operators=_hottest(in_question, operators),
-        operator_shapes=tuple(row for analysis in analyses for row in analysis.operator_shapes),
-        modules=tuple(row for analysis in analyses for row in analysis.modules),
+        operator_shapes=tuple(row for analysis in analyses for row in analysis.operator_shapes[:most]),
+        modules=tuple(row for analysis in analyses for row in analysis.modules[:most]),
         efficiency=tuple(row for analysis in analyses for row in analysis.efficiency),
-        kernels=tuple(kernel for analysis in analyses for kernel in analysis.kernels),
+        kernels=tuple(kernel for analysis in analyses for kernel in analysis.kernels[:most]),
         collectives=tuple(c for analysis in analyses for c in analysis.collectives),
         memory=(*(row for analysis in analyses for row in analysis.memory), *alone),
         findings=tuple(found),

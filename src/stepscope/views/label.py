@@ -177,6 +177,8 @@ UNIT: Mapping[str, Text] = {
     "steps": Text(en="steps", zh="步"),
     "collectives": Text(en="collectives", zh="次集合通信"),
     "syncs": Text(en="syncs", zh="次同步"),
+    "ops": Text(en="ops", zh="个算子"),
+    "optimizers": Text(en="optimizers", zh="个优化器"),
 }
 
 HEALTH_CODE: Mapping[str, Text] = {

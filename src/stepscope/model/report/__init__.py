@@ -217,17 +217,17 @@ class Report(Part, frozen=True, kw_only=True):
     timelines: tuple[Timeline, ...] = field(default_factory=written)
     """The longest step of the row that the verdict speaks of, then of a few other rows."""
     operators: tuple[Operator, ...] = field(default_factory=written)
-    """Up to 50 a rank, hottest first."""
+    """Up to 50 a rank, hottest first; of more than four ranks 200 in all, but 10 of each."""
     top_operators: tuple[Operator, ...] = field(default_factory=written)
     """The five hottest of the rank of the largest finding, else of the row that the verdict speaks of."""
     operator_shapes: tuple[OperatorShape, ...] = field(default_factory=written)
-    """Ops by the shapes of their arguments, up to 50 a rank, hottest first; empty where not recorded."""
+    """Ops by the shapes of their arguments, as many as `operators`, hottest first; empty if not recorded."""
     modules: tuple[Module, ...] = field(default_factory=written)
-    """Modules of the model, up to 50 a rank, hottest first; empty without Python stacks."""
+    """Modules of the model, as many as `operators`, hottest first; empty without Python stacks."""
     efficiency: tuple[Efficiency, ...] = field(default_factory=written)
     """Arithmetic of each device against its peak; empty where no shapes of matrix work are known."""
     kernels: tuple[Kernel, ...] = field(default_factory=written)
-    """Up to 50 a rank, hottest first."""
+    """Up to 50 a rank, hottest first; of more than four ranks 200 in all, but 10 of each."""
     collectives: tuple[Collective, ...] = field(default_factory=written)
     """By kind, group and message size, by total time."""
     stragglers: tuple[Straggler, ...] = field(default_factory=written)
