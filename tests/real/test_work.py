@@ -143,3 +143,11 @@ def test_no_op_of_any_real_trace_is_beyond_its_device(shared_data: Path) -> None
             if share is not None
         ]
         assert all(0 <= share <= 1 for share in shares), name
+
+
+def test_a_trace_that_recorded_no_shapes_has_no_work_and_no_share(shared_data: Path) -> None:
+    report = stepscope.diagnose(shared_data / "traces" / TRACES["alexnet"])
+    assert {"aten::copy_", "aten::addmm"} <= {op.name for op in report.operators}
+    assert not [op.name for op in report.operators if op.flops is not None or op.bytes is not None]
+    assert not report.efficiency
+    assert not report.operator_shapes
