@@ -86,7 +86,7 @@ def test_a_warm_up_is_recorded_later_and_a_recompilation_is_not() -> None:
 
 
 def test_a_batch_is_pinned_and_a_scalar_is_made_on_the_device() -> None:
-    facts = {f.copy_stall_share: 0.1, host.pageable_upload_share: 0.9}
+    facts = {f.copy_stall_share: 0.1, host.pageable_upload_stall_share: 0.09}
     assert "Pin the batches" in advice(found("pageable-copies", facts | {host.pageable_upload_bytes: 2e7}))
     small = advice(found("pageable-copies", facts | {host.pageable_upload_bytes: 8.0}))
     assert "Pin the batches" not in small

@@ -63,7 +63,10 @@ def _then(words: str) -> str:
     return rf"(?:[_ ]*(?:$|[^a-z_ (])|[_ ](?:{words})(?:$|[^a-z]))"
 
 
-_NOT_WRITTEN = r"(activation|gradient[_ -]?checkpoint|recomput|backward|state_dict_\w*hook|(^|[^a-z])(inputs?|hidden|kv|cache)($|[^a-z]))"
+_NOT_WRITTEN = (
+    r"(activation|gradient[_ -]?checkpoint|recomput|backward|state_dict_\w*hook"
+    r"|(^|[^a-z])(inputs?|hidden|kv|cache)($|[^a-z]))"
+)
 """What is kept on the device for the backward pass or the next token is saved too, and not written."""
 
 TABLE: tuple[CauseRow, ...] = (
