@@ -6,15 +6,17 @@ what was allocated since is taken away, what was freed since is put back.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 import numpy as np
 
 from stepscope.analyse.memory.frame import MOST_FRAMES, site
 from stepscope.model import report
 from stepscope.model.snapshot import Action, Snapshot, State
-from stepscope.model.trace import ABSENT_I64
+from stepscope.model.trace import ABSENT_I64, I64
 
 MOST_FAILURES = 20
 """Failed requests that a report tells of, the latest ones."""
@@ -181,16 +183,41 @@ def driver_bytes(requested: int) -> int:
     return -(-requested // DRIVER_GRAIN) * DRIVER_GRAIN
 
 
-def retries(actions: Iterable[int]) -> tuple[int, int, int]:
-    """Allocations and frees of segments, and how often a free was followed by an allocation."""
-    num = [0, 0, 0]
-    was_free = False
-    for action in actions:
-        if action in (Action.SEGMENT_ALLOC, Action.SEGMENT_MAP):
-            num[0] += 1
-            num[2] += was_free
-            was_free = False
-        elif action in (Action.SEGMENT_FREE, Action.SEGMENT_UNMAP):
-            num[1] += 1
-            was_free = True
-    return num[0], num[1], num[2]
+CLEARED = re.compile(r"(^|[ .:])(empty_?cache|emptyCache)\b")
+"""In a stack: somebody gave the cache back of their own accord."""
+
+
+def driver_calls(snapshot: Snapshot, rows: I64) -> tuple[int, int, int]:
+    """Allocations and frees of segments in these rows of the history, and how often the driver had no more
+    and the allocator gave segments back to be given others (`retries`)."""
+    history = snapshot.history
+    is_cleared = np.array([any(map(CLEARED.search, stack)) for stack in snapshot.stacks] + [False])
+    return retries(
+        history.action[rows].tolist(), history.bytes[rows].tolist(), is_cleared[history.stack[rows]].tolist()
+    )
+
+
+def retries(actions: Sequence[int], sizes: Sequence[int], is_cleared: Sequence[bool]) -> tuple[int, int, int]:
+    """Allocations and frees of segments, and retries: frees followed at once by an allocation that, on top of
+    what was held before them, is more than was ever held. What fitted at another time was not refused by the
+    driver. Frees whose stack clears the cache are none.
+    """
+    change = {
+        Action.SEGMENT_ALLOC: 1,
+        Action.SEGMENT_MAP: 1,
+        Action.SEGMENT_FREE: -1,
+        Action.SEGMENT_UNMAP: -1,
+    }
+    signs = [change.get(Action(action), 0) for action in actions]
+    # Relative to what was held when the history begins.
+    level = [0, *accumulate(sign * size for sign, size in zip(signs, sizes, strict=True))]
+    most = max(level)
+    num_retries, before = 0, None
+    for place, (sign, size, cleared) in enumerate(zip(signs, sizes, is_cleared, strict=True)):
+        if sign < 0:
+            before = None if cleared else level[place] if before is None else before
+            continue
+        if sign > 0 and before is not None and before + size > most:
+            num_retries += 1
+        before = None
+    return signs.count(1), signs.count(-1), num_retries

@@ -112,7 +112,7 @@ class DriverCalls(Part, frozen=True, kw_only=True):
     """Calls such as `cudaFree`, or segments freed by a snapshot's history."""
     num_retries: int
     """How often frees were followed by an allocation in the same step: memory was given back to be asked for
-    again."""
+    again. Of a snapshot: at once, by one for which there had been no room."""
     steps: tuple[int, ...] = field(default_factory=written)
     """The steps with such calls; empty for a snapshot, whose history knows no steps."""
 
