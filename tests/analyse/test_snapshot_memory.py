@@ -131,23 +131,77 @@ def test_a_request_larger_than_all_that_is_free_is_too_big() -> None:
 
 
 @pytest.mark.parametrize(
-    ("requested", "unallocated", "free", "why"),
+    ("requested", "pieces", "usable", "free", "why"),
     [
         # A public case: 960 MiB asked, 15.5 GiB free, 76 MiB reserved and unallocated.
-        (960 * MB, 76 * MB, 15892 * MB, "outside"),
-        (960 * MB, 76 * MB, 500 * MB, "too_big"),
-        (960 * MB, 5000 * MB, 500 * MB, "fragmented"),
+        (960 * MB, [76 * MB], [76 * MB], 15892 * MB, "outside"),
+        (960 * MB, [76 * MB], [76 * MB], 500 * MB, "too_big"),
+        (960 * MB, [500 * MB] * 10, [500 * MB] * 10, 500 * MB, "fragmented"),
         # Together with what the driver has it would be enough.
-        (960 * MB, 500 * MB, 500 * MB, "fragmented"),
+        (960 * MB, [500 * MB], [500 * MB], 500 * MB, "fragmented"),
         # 4 MiB are asked of the driver as 20.
-        (4 * MB, MB, 10 * MB, "fragmented"),
-        (4 * MB, MB, 20 * MB, "outside"),
-        (960 * MB, 76 * MB, None, "unknown"),
-        (960 * MB, 2000 * MB, None, "fragmented"),
+        (4 * MB, [MB], [MB], 10 * MB, "fragmented"),
+        (4 * MB, [MB], [MB], 20 * MB, "outside"),
+        (960 * MB, [76 * MB], [76 * MB], None, "unknown"),
+        (960 * MB, [500 * MB] * 4, [500 * MB] * 4, None, "fragmented"),
+        # What is too small together in the request's own pool, and large enough with another's.
+        (960 * MB, [76 * MB, 2000 * MB], [76 * MB], 500 * MB, "other_pool"),
+        (960 * MB, [76 * MB, 500 * MB], [76 * MB], 500 * MB, "other_pool"),
+        (960 * MB, [76 * MB, 300 * MB], [76 * MB], 500 * MB, "too_big"),
+        # Nobody knows why this one did not serve.
+        (960 * MB, [2000 * MB], [2000 * MB], 500 * MB, "unknown"),
     ],
 )
-def test_why_a_request_failed(requested: int, unallocated: int, free: int | None, why: str) -> None:
-    assert reason(requested, unallocated, free) == why
+def test_why_a_request_failed(
+    requested: int, pieces: list[int], usable: list[int], free: int | None, why: str
+) -> None:
+    assert reason(requested, pieces, usable, free) == why
+
+
+@given(
+    st.integers(1, 64 * MB),
+    st.lists(st.tuples(st.integers(1, 64 * MB), st.booleans()), max_size=6),
+    st.none() | st.integers(0, 64 * MB),
+)
+def test_a_piece_as_large_as_the_request_is_never_called_fragments(
+    requested: int, free: list[tuple[int, bool]], device_free: int | None
+) -> None:
+    pieces, usable = [size for size, _ in free], [size for size, is_own in free if is_own]
+    why = reason(requested, pieces, usable, device_free)
+    if why == "fragmented":
+        assert max(usable, default=0) < requested <= sum(usable) + (device_free or 0)
+    if max(pieces, default=0) >= requested:
+        assert why in ("outside", "other_pool", "unknown", "fragmented")
+        assert why != "fragmented" or max(usable, default=0) < requested
+
+
+@pytest.mark.parametrize(
+    ("stream", "pool", "why"),
+    [(0, (0, 0), "unknown"), (7, (0, 0), "other_pool"), (0, (0, 1), "other_pool"), (7, (1, 0), "other_pool")],
+)
+@pytest.mark.parametrize("is_undone", [True, False])
+def test_free_memory_of_another_stream_or_pool_is_no_fragment(
+    stream: int, pool: tuple[int, int], why: str, is_undone: bool
+) -> None:
+    """20 of 40 MB are in use; of 16 more all but a half lie free in one piece, and 8 are asked for. The same
+    where the whole of it was freed after the failure."""
+    a = Allocator(40 * MB)
+    a.alloc(20 * MB)
+    side = a.alloc(16 * MB)
+    assert side is not None
+    a.free(side)
+    kept = a.alloc(MB // 2)
+    assert kept is not None
+    a._note("oom", 0, 8 * MB, TRAIN, device_free=4 * MB)
+    if is_undone:
+        a.free(kept)
+    plain = a.snapshot()
+    (segment,) = (each for each in plain["segments"] if each["total_size"] == 16 * MB)
+    segment |= {"stream": stream, "segment_pool_id": pool}
+    row = memory_of(plain)
+    (failed,) = row.out_of_memory
+    assert (failed.reason, failed.is_estimate) == (why, is_undone)
+    assert failed.largest_free_bytes == 31 * MB // 2
 
 
 def test_the_driver_is_asked_for_whole_segments() -> None:

@@ -70,6 +70,9 @@ memory_growth_steady_share = _feature(
 def _in_pieces(memory: report.Memory) -> float | None:
     """At the latest failure, else as it is held; of a trace, where the reserve grew."""
     failed = next(iter(memory.out_of_memory), None)
+    # Pieces of other pools serve nobody here, however large they are.
+    if failed is not None and failed.reason == "other_pool":
+        return None
     if failed is not None and failed.unallocated_bytes is not None and failed.reserved_bytes:
         largest = failed.largest_free_bytes or 0
         return (failed.unallocated_bytes - largest) / failed.reserved_bytes
@@ -153,6 +156,13 @@ oom_fragmented_share = _feature(
     "ratio",
     "Failed requests for which enough lay free in all, but not in one piece, of all failed ones.",
     _of_reason("fragmented"),
+)
+oom_other_pool_share = _feature(
+    "oom_other_pool_share",
+    "ratio",
+    "Failed requests for which enough lay free only with the pools of other streams or private pools, of all "
+    "failed ones.",
+    _of_reason("other_pool"),
 )
 oom_too_big_share = _feature(
     "oom_too_big_share",

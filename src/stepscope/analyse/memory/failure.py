@@ -24,6 +24,11 @@ GRAIN = 512
 """Blocks are multiples of this."""
 
 
+Pool = tuple[int, bool]
+"""A stream, ABSENT_I64 where not recorded, and whether the pool is one of its own. Memory of one serves no
+request of another."""
+
+
 @dataclass
 class Reserve:
     """What the allocator holds at one moment: ranges of memory, and the blocks in use within them."""
@@ -34,43 +39,50 @@ class Reserve:
     """Start -> end of a block in use."""
     growing: set[int] = field(default_factory=set)
     """Starts of ranges of expandable segments: those that touch are one."""
+    pools: dict[int, Pool] = field(default_factory=dict)
+    """Start of a range -> whose it is; one that is missing may serve anybody."""
 
     def take(self, start: int, end: int) -> None:
         """Take a range away; what lies around it stays."""
         for low, high in [(s, e) for s, e in self.ranges.items() if s < end and e > start]:
             del self.ranges[low]
-            is_growing = low in self.growing
+            is_growing, pool = low in self.growing, self.pools.pop(low, None)
             self.growing.discard(low)
             for left, right in ((low, min(high, start)), (max(low, end), high)):
                 if left < right:
                     self.ranges[left] = right
                     if is_growing:
                         self.growing.add(left)
+                    if pool is not None:
+                        self.pools[left] = pool
 
-    def give(self, start: int, end: int, *, is_growing: bool) -> None:
+    def give(self, start: int, end: int, *, is_growing: bool, pool: Pool | None = None) -> None:
         """Put a range back; one of an expandable segment joins those of its kind that it touches."""
         if is_growing:
             for low in [s for s in self.growing if self.ranges[s] == start or s == end]:
                 start, end = min(start, low), max(end, self.ranges.pop(low))
                 self.growing.discard(low)
+                pool = self.pools.pop(low, pool)
             self.growing.add(start)
         self.ranges[start] = end
+        if pool is not None:
+            self.pools[start] = pool
 
-    def pieces(self) -> list[int]:
-        """Sizes of the free pieces, each within one range."""
-        found: list[int] = []
+    def pieces(self) -> list[tuple[int, Pool | None]]:
+        """Sizes of the free pieces, each within one range, and whose they are."""
+        found: list[tuple[int, Pool | None]] = []
         used = sorted(self.used.items())
         place = 0
         for low, high in sorted(self.ranges.items()):
-            at = low
+            at, pool = low, self.pools.get(low)
             while place < len(used) and used[place][0] < high:
                 start, end = used[place]
                 place += 1
                 if start > at:
-                    found.append(start - at)
+                    found.append((start - at, pool))
                 at = max(at, end)
             if at < high:
-                found.append(high - at)
+                found.append((high - at, pool))
         return found
 
 
@@ -79,13 +91,16 @@ def reserve_of(snapshot: Snapshot, device: int) -> Reserve:
     segments, blocks = snapshot.segments, snapshot.blocks
     made = Reserve()
     own = segments.device == device
-    for start, size, grows in zip(
+    for start, size, grows, stream, is_private in zip(
         segments.address[own].tolist(),
         segments.bytes[own].tolist(),
         segments.is_expandable[own].tolist(),
+        segments.stream[own].tolist(),
+        segments.is_private[own].tolist(),
         strict=True,
     ):
         made.ranges[start] = start + size
+        made.pools[start] = (stream, is_private)
         if grows:
             made.growing.add(start)
     held = own[blocks.segment] & (blocks.state != State.FREE) if len(blocks.segment) else np.zeros(0, bool)
@@ -112,11 +127,11 @@ def failures(snapshot: Snapshot, device: int) -> tuple[report.OutOfMemory, ...]:
             found.append(_failure(snapshot, row, state, is_estimate))
             continue
         is_estimate = True
-        _undo(state, action, start, size)
+        _undo(state, action, start, size, int(history.stream[row]))
     return tuple(found)
 
 
-def _undo(state: Reserve, action: int, start: int, size: int) -> None:
+def _undo(state: Reserve, action: int, start: int, size: int, stream: int) -> None:
     """Turn one entry of the history back."""
     end = start + size
     if action == Action.ALLOC:
@@ -126,7 +141,7 @@ def _undo(state: Reserve, action: int, start: int, size: int) -> None:
     elif action in (Action.SEGMENT_ALLOC, Action.SEGMENT_MAP):
         state.take(start, end)
     elif action in (Action.SEGMENT_FREE, Action.SEGMENT_UNMAP):
-        state.give(start, end, is_growing=action == Action.SEGMENT_UNMAP)
+        state.give(start, end, is_growing=action == Action.SEGMENT_UNMAP, pool=(stream, False))
 
 
 def _failure(snapshot: Snapshot, row: int, state: Reserve, is_estimate: bool) -> report.OutOfMemory:
@@ -135,12 +150,14 @@ def _failure(snapshot: Snapshot, row: int, state: Reserve, is_estimate: bool) ->
     free = int(history.device_free_bytes[row])
     at = int(history.ts_ns[row])
     stack = snapshot.stacks[history.stack[row]] if history.stack[row] >= 0 else ()
-    pieces = state.pieces()
+    both = state.pieces()
+    pieces = [piece for piece, _ in both]
+    usable = [piece for piece, pool in both if _serves(pool, int(history.stream[row]))]
     reserved, unallocated = sum(end - start for start, end in state.ranges.items()), sum(pieces)
     known_free = None if free == ABSENT_I64 else free
     return report.OutOfMemory(
         requested_bytes=requested,
-        reason=reason(requested, unallocated, known_free),
+        reason=reason(requested, pieces, usable, known_free),
         at_ns=None if at == ABSENT_I64 else at,
         device_free_bytes=known_free,
         reserved_bytes=reserved,
@@ -154,16 +171,31 @@ def _failure(snapshot: Snapshot, row: int, state: Reserve, is_estimate: bool) ->
     )
 
 
-def reason(requested: int, unallocated: int, device_free: int | None) -> report.OomReason:
+def _serves(pool: Pool | None, stream: int) -> bool:
+    """Whether memory of a pool may serve a request of a stream; what was not recorded may."""
+    if pool is None:
+        return True
+    return not pool[1] and (pool[0] == stream or ABSENT_I64 in (pool[0], stream))
+
+
+def reason(
+    requested: int, pieces: Sequence[int], usable: Sequence[int], device_free: int | None
+) -> report.OomReason:
     """Why a request failed: what the driver had is looked at first, then what the allocator held unused.
 
-    The allocator gives whole unused segments back before it gives up: what is left unallocated lies in
-    segments that something else of is in use, or in other pools.
+    `pieces` are all that lay free, `usable` those of the request's own stream outside private pools. The
+    allocator gives whole unused segments back before it gives up: what is left unallocated lies in
+    segments that something else of is in use, or in other pools. A piece as large as the request was not one
+    of many that are too small, whatever kept it from serving.
     """
     if device_free is not None and device_free >= driver_bytes(requested):
         return "outside"
-    if unallocated + (device_free or 0) >= requested:
+    if max(usable, default=0) >= requested:
+        return "unknown"
+    if sum(usable) + (device_free or 0) >= requested:
         return "fragmented"
+    if sum(pieces) + (device_free or 0) >= requested:
+        return "other_pool"
     return "unknown" if device_free is None else "too_big"
 
 
