@@ -114,8 +114,8 @@ RULE = Rule(
         ),
         Remedy(
             Text(
-                en="Memory of one pool serves no other: let CUDA graphs share one pool (pool=...), allocate on "
-                "one stream what is made on several, or free what keeps segments of the other pools in use.",
+                en="Memory of one pool serves no other: let CUDA graphs share one pool (pool=...), allocate "
+                "on one stream what is made on several, or free what keeps segments of other pools in use.",
                 zh="各内存池互不相通：让多个 CUDA Graph 共用一个池（pool=...），把多个流上的申请放到"
                 "同一个流，或释放占住其他池中段的张量。",
             ),
