@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 from typing import Any
 
@@ -9,18 +10,29 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stepscope.analyse.features import facts
+from stepscope.analyse.features.memory import memory_in_pieces_share
 from stepscope.analyse.memory.failure import Reserve, driver_bytes, reason, retries
 from stepscope.analyse.memory.frame import NOBODY, site
 from stepscope.analyse.memory.of_snapshot import memory_of_snapshot
 from stepscope.model import report
+from stepscope.model.feature import Observed
 from stepscope.model.snapshot import Action
 from stepscope.sources.catalog.torch_snapshot import parse
+from tests.diagnose.build import rank
+from tests.diagnose.build import row as of_time
 from tests.sources.allocator import BEGIN_US, KB, MB, TRAIN, Allocator
 
 
 def memory_of(plain: dict[str, Any]) -> report.Memory:
     (row,) = memory_of_snapshot(parse(pickle.dumps(plain), "s.pickle"), place=0)
     return row
+
+
+def in_pieces(row: report.Memory) -> float | None:
+    analysis = dataclasses.replace(rank(of_time()), memory=(row,))
+    observed = Observed(analysis, analysis.devices[0])
+    return facts(observed, [memory_in_pieces_share]).get(memory_in_pieces_share)
 
 
 EVAL = (("/home/ada/job/eval.py", 7, "score"), ("/home/ada/job/eval.py", 70, "main"))
@@ -119,23 +131,77 @@ def test_a_request_larger_than_all_that_is_free_is_too_big() -> None:
 
 
 @pytest.mark.parametrize(
-    ("requested", "unallocated", "free", "why"),
+    ("requested", "pieces", "usable", "free", "why"),
     [
         # A public case: 960 MiB asked, 15.5 GiB free, 76 MiB reserved and unallocated.
-        (960 * MB, 76 * MB, 15892 * MB, "outside"),
-        (960 * MB, 76 * MB, 500 * MB, "too_big"),
-        (960 * MB, 5000 * MB, 500 * MB, "fragmented"),
+        (960 * MB, [76 * MB], [76 * MB], 15892 * MB, "outside"),
+        (960 * MB, [76 * MB], [76 * MB], 500 * MB, "too_big"),
+        (960 * MB, [500 * MB] * 10, [500 * MB] * 10, 500 * MB, "fragmented"),
         # Together with what the driver has it would be enough.
-        (960 * MB, 500 * MB, 500 * MB, "fragmented"),
+        (960 * MB, [500 * MB], [500 * MB], 500 * MB, "fragmented"),
         # 4 MiB are asked of the driver as 20.
-        (4 * MB, MB, 10 * MB, "fragmented"),
-        (4 * MB, MB, 20 * MB, "outside"),
-        (960 * MB, 76 * MB, None, "unknown"),
-        (960 * MB, 2000 * MB, None, "fragmented"),
+        (4 * MB, [MB], [MB], 10 * MB, "fragmented"),
+        (4 * MB, [MB], [MB], 20 * MB, "outside"),
+        (960 * MB, [76 * MB], [76 * MB], None, "unknown"),
+        (960 * MB, [500 * MB] * 4, [500 * MB] * 4, None, "fragmented"),
+        # What is too small together in the request's own pool, and large enough with another's.
+        (960 * MB, [76 * MB, 2000 * MB], [76 * MB], 500 * MB, "other_pool"),
+        (960 * MB, [76 * MB, 500 * MB], [76 * MB], 500 * MB, "other_pool"),
+        (960 * MB, [76 * MB, 300 * MB], [76 * MB], 500 * MB, "too_big"),
+        # Nobody knows why this one did not serve.
+        (960 * MB, [2000 * MB], [2000 * MB], 500 * MB, "unknown"),
     ],
 )
-def test_why_a_request_failed(requested: int, unallocated: int, free: int | None, why: str) -> None:
-    assert reason(requested, unallocated, free) == why
+def test_why_a_request_failed(
+    requested: int, pieces: list[int], usable: list[int], free: int | None, why: str
+) -> None:
+    assert reason(requested, pieces, usable, free) == why
+
+
+@given(
+    st.integers(1, 64 * MB),
+    st.lists(st.tuples(st.integers(1, 64 * MB), st.booleans()), max_size=6),
+    st.none() | st.integers(0, 64 * MB),
+)
+def test_a_piece_as_large_as_the_request_is_never_called_fragments(
+    requested: int, free: list[tuple[int, bool]], device_free: int | None
+) -> None:
+    pieces, usable = [size for size, _ in free], [size for size, is_own in free if is_own]
+    why = reason(requested, pieces, usable, device_free)
+    if why == "fragmented":
+        assert max(usable, default=0) < requested <= sum(usable) + (device_free or 0)
+    if max(pieces, default=0) >= requested:
+        assert why in ("outside", "other_pool", "unknown", "fragmented")
+        assert why != "fragmented" or max(usable, default=0) < requested
+
+
+@pytest.mark.parametrize(
+    ("stream", "pool", "why"),
+    [(0, (0, 0), "unknown"), (7, (0, 0), "other_pool"), (0, (0, 1), "other_pool"), (7, (1, 0), "other_pool")],
+)
+@pytest.mark.parametrize("is_undone", [True, False])
+def test_free_memory_of_another_stream_or_pool_is_no_fragment(
+    stream: int, pool: tuple[int, int], why: str, is_undone: bool
+) -> None:
+    """20 of 40 MB are in use; of 16 more all but a half lie free in one piece, and 8 are asked for. The same
+    where the whole of it was freed after the failure."""
+    a = Allocator(40 * MB)
+    a.alloc(20 * MB)
+    side = a.alloc(16 * MB)
+    assert side is not None
+    a.free(side)
+    kept = a.alloc(MB // 2)
+    assert kept is not None
+    a._note("oom", 0, 8 * MB, TRAIN, device_free=4 * MB)
+    if is_undone:
+        a.free(kept)
+    plain = a.snapshot()
+    (segment,) = (each for each in plain["segments"] if each["total_size"] == 16 * MB)
+    segment |= {"stream": stream, "segment_pool_id": pool}
+    row = memory_of(plain)
+    (failed,) = row.out_of_memory
+    assert (failed.reason, failed.is_estimate) == (why, is_undone)
+    assert failed.largest_free_bytes == 31 * MB // 2
 
 
 def test_the_driver_is_asked_for_whole_segments() -> None:
@@ -143,9 +209,76 @@ def test_the_driver_is_asked_for_whole_segments() -> None:
     assert [driver_bytes(each) // MB for each in asked] == [2, 2, 20, 20, 10, 12]
 
 
-def test_frees_of_segments_before_an_allocation_are_retries() -> None:
-    a, f = Action.SEGMENT_ALLOC, Action.SEGMENT_FREE
-    assert retries([a, a, Action.ALLOC, f, f, Action.FREE, a, f, a, f]) == (4, 4, 2)
+A, F, USED, FREED = Action.SEGMENT_ALLOC, Action.SEGMENT_FREE, Action.ALLOC, Action.FREE
+
+
+@pytest.mark.parametrize(
+    ("history", "num"),
+    [
+        # 8 held at most, and 8 + 3 are more: the driver had refused.
+        ([(A, 5), (USED, 5), (FREED, 5), (A, 3), (F, 3), (A, 3)], 1),
+        ([(A, 5), (A, 3), (F, 3), (A, 3), (F, 3), (A, 3)], 2),
+        ([(A, 5), (A, 3), (F, 5), (F, 3), (A, 6)], 1),
+        # 2 + 1 were no more than the 8 that fitted later: nobody was refused.
+        ([(A, 2), (F, 2), (A, 1), (A, 1), (A, 6)], 0),
+        # Blocks were given out between: not one request.
+        ([(A, 5), (A, 3), (F, 3), (USED, 1), (A, 3)], 0),
+        # Of the levels before the history nothing is known: 3 given back, and 3 asked for.
+        ([(F, 3), (A, 3)], 1),
+    ],
+)
+def test_a_retry_is_a_request_that_the_driver_refused(history: list[tuple[Action, int]], num: int) -> None:
+    actions, sizes = [action for action, _ in history], [size for _, size in history]
+    told = retries(actions, sizes, [False] * len(history))
+    assert told == (actions.count(A), actions.count(F), num)
+    assert retries(actions, sizes, [True] * len(history))[2] == 0
+
+
+@pytest.mark.parametrize(("clears", "num"), [(True, 0), (False, 3)])
+def test_a_cache_that_somebody_clears_was_not_refused_anything(clears: bool, num: int) -> None:
+    """Four times 30 of 40 MB are taken and given back: by the code, or because 30 more do not fit."""
+    a = Allocator(40 * MB)
+    for size in (30, 32, 34, 36):
+        address = a.alloc(size * MB)
+        assert address is not None
+        a.free(address)
+        if clears:
+            a.empty_cache()
+    plain = a.snapshot()
+    if clears:
+        for entry in plain["device_traces"][0]:
+            if entry["action"] == "segment_free":
+                entry["frames"] = [{"filename": "torch/cuda/memory.py", "line": 2, "name": "empty_cache"}]
+    driver = memory_of(plain).driver
+    assert driver is not None
+    assert driver.num_retries == num
+
+
+def test_a_healthy_run_that_freed_its_activations_is_not_in_pieces() -> None:
+    """The cache emptied once after loading; then steps that free all they take: whole segments lie free."""
+    a = Allocator(80 * MB)
+    loaded = a.alloc(20 * MB)
+    assert loaded is not None
+    a.free(loaded)
+    a.empty_cache()
+    for _ in range(4):
+        a.alloc(10 * MB)
+    for _ in range(3):
+        for address in [a.alloc(4 * MB) for _ in range(8)]:
+            assert address is not None
+            a.free(address)
+    plain = a.snapshot()
+    row = memory_of(plain)
+    assert row.held is not None
+    assert row.driver is not None
+    assert (row.held.free_bytes, row.held.inactive_split_bytes) == (32 * MB, 0)
+    assert row.driver.num_retries == 0
+    assert in_pieces(row) == 0.0
+
+
+def test_free_bytes_beside_blocks_in_use_are_in_pieces() -> None:
+    """19 of 20 free megabytes, of 40: the largest piece serves."""
+    assert in_pieces(memory_of(pinned().snapshot())) == 19 / 40
 
 
 def test_a_history_that_does_not_fit_what_is_held_gives_no_timeline() -> None:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+import stepscope
+from stepscope.model import report
 from tests.analyse.build import Build
 from tests.diagnose.made import costs, finding, said, values
 
@@ -78,6 +80,55 @@ def test_a_small_collective_that_takes_long_waits_for_a_peer(tmp_path: Path) -> 
     assert RULES & set(costs(answer)) == {"exposed-communication"}
 
 
+def reducing(rank: int, computes: float, ends: float) -> Build:
+    """One of two ranks. Four steps of ten times 300 µs: so much computing, then 4 kB up to an instant of the
+    300."""
+    build = Build(world_size=2, rank=rank, pid=100 + rank, deviceProperties=H100)
+    build = build.kernel("gemm", -10, 0, launched=(-20, -19))
+    for number in range(4):
+        build = build.step(number, 3000 * number, 3000 * number + 3000)
+        for place in range(10):
+            at = 3000 * number + 300 * place
+            build = build.op("aten::mm", at + 1, at + 3)
+            build = build.kernel("gemm", at + 5, at + 5 + computes, launched=(at + 1.2, at + 2))
+            build = reduced(build, at + 5 + computes, at + ends, at + 3.6, 1_000)
+    return build
+
+
+@pytest.mark.parametrize(
+    ("computes", "ends", "told"),
+    [
+        # 165 µs beside 10: the one waits for the other.
+        ((100, 255), (270, 270), {0: {"exposed-communication"}, 1: set()}),
+        # 40 µs each: latency.
+        ((200, 205), (245, 250), {0: {"tiny-collectives"}, 1: {"tiny-collectives"}}),
+    ],
+)
+def test_small_collectives_of_several_ranks_are_held_against_each_other(
+    computes: tuple[float, float], ends: tuple[float, float], told: dict[int, set[str]], tmp_path: Path
+) -> None:
+    files = []
+    for rank in (0, 1):
+        files.append(tmp_path / f"rank{rank}.json")
+        files[-1].write_text(reducing(rank, computes[rank], ends[rank]).write())
+    answer = stepscope.diagnose(files)
+    found = {rank: {f.rule for f in answer.findings if f.subject.ranks == (rank,)} & RULES for rank in (0, 1)}
+    assert found == told
+
+
+@pytest.mark.parametrize(("computes", "is_latency"), [(100, False), (230, True)])
+def test_from_one_rank_long_small_collectives_may_be_a_late_peer(
+    computes: float, is_latency: bool, tmp_path: Path
+) -> None:
+    """165 µs for 4 kB may be either, 35 µs is the latency: only then a gain is promised."""
+    answer = said(reducing(0, computes, 270), tmp_path)
+    found = finding(answer, "tiny-collectives")
+    assert values(found)["small_collective_median_ns"] == pytest.approx((265 - computes) * 1000)
+    assert found.confidence == ("medium" if is_latency else "low")
+    assert any(remedy.gain_share for remedy in found.remedies) is is_latency
+    assert any(open_.rule == "tiny-collectives" for open_ in answer.undecided) is not is_latency
+
+
 def test_small_collectives_that_computing_hides_cost_nothing(tmp_path: Path) -> None:
     build = stepping([(98 + 0.1 * n, 98.05 + 0.1 * n, 1_000) for n in range(20)])
     assert told(build, tmp_path) == set()
@@ -100,10 +151,9 @@ def accumulating(synced: tuple[int, ...], *, sizes: bool = True) -> Build:
     return build
 
 
-@pytest.mark.parametrize("sizes", [True, False])
-def test_a_reduction_after_every_micro_step_is_three_too_many(sizes: bool, tmp_path: Path) -> None:
+def test_a_reduction_after_every_micro_step_is_three_too_many(tmp_path: Path) -> None:
     """Four of 20 µs in each 400: three of them, 15 %, are for nothing."""
-    answer = said(accumulating((0, 1, 2, 3), sizes=sizes), tmp_path)
+    answer = said(accumulating((0, 1, 2, 3)), tmp_path)
     found = finding(answer, "sync-every-micro-step")
     assert costs(answer)["sync-every-micro-step"] == pytest.approx(0.15, abs=0.005)
     assert values(found)["gradient_syncs_per_update"] == 4
@@ -139,6 +189,53 @@ def test_a_metric_of_every_micro_step_is_no_gradient(tmp_path: Path) -> None:
     assert RULES & set(costs(answer)) == {"tiny-collectives"}
 
 
-def test_a_trace_without_the_wrapper_is_clear(tmp_path: Path) -> None:
+def is_open(answer: report.Report) -> bool:
+    return any(open_.rule == "sync-every-micro-step" for open_ in answer.undecided)
+
+
+def test_what_another_wrapper_reduces_is_not_known(tmp_path: Path) -> None:
+    """No row of DistributedDataParallel: FSDP reduces after every micro-step or not, nobody knows."""
     answer = said(stepping([(70, 100, 300_000)]), tmp_path)
-    assert not any(open_.rule == "sync-every-micro-step" for open_ in answer.undecided)
+    assert "sync-every-micro-step" not in costs(answer)
+    assert is_open(answer)
+
+
+def test_a_run_that_reduces_nothing_is_clear(tmp_path: Path) -> None:
+    build = Build(deviceProperties=H100)
+    for number in range(4):
+        at = 100 * number
+        build = build.step(number, at, at + 100).op("aten::mm", at, at + 4)
+        build = build.kernel("gemm", at + 2, at + 80, launched=(at + 1, at + 2))
+    assert not is_open(said(build, tmp_path))
+
+
+@pytest.mark.parametrize("sizes", [True, False])
+@pytest.mark.parametrize("synced", [(3,), (0, 1, 2, 3)])
+def test_statistics_of_batch_normalisation_are_no_gradients(
+    synced: tuple[int, ...], sizes: bool, tmp_path: Path
+) -> None:
+    """Ten of 2 kB in every micro-step, 10 µs in all, beside 4 MB of gradients of 20 µs: with sizes only the
+    20 µs count; without, nobody knows which is which."""
+    build = accumulating(synced, sizes=sizes)
+    for at in range(0, 1200, 100):
+        build = build.op("SyncBatchNormBackward", at + 6.5, at + 9.9)
+        for number in range(10):
+            build = reduced(build, at + 70 + number, at + 71 + number, at + 7, 512 if sizes else None)
+    answer = said(build, tmp_path)
+    told = costs(answer).get("sync-every-micro-step")
+    if sizes and synced != (3,):
+        assert told == pytest.approx(0.15, abs=0.005)
+    else:
+        assert told is None
+    assert is_open(answer) is not sizes
+
+
+@pytest.mark.parametrize("synced", [(3,), (0, 1, 2, 3)])
+def test_without_sizes_the_reducers_own_rows_tell(synced: tuple[int, ...], tmp_path: Path) -> None:
+    build = accumulating(synced, sizes=False)
+    for update in range(3):
+        for micro in synced:
+            at = 400 * update + 100 * micro
+            build = build.op("torch::distributed::reducer::mul_out", at + 7, at + 7.5)
+    told = costs(said(build, tmp_path)).get("sync-every-micro-step")
+    assert told == (None if synced == (3,) else pytest.approx(0.15, abs=0.005))

@@ -70,7 +70,7 @@ def test_who_was_running_is_named_largest_first_over_the_parts_of_the_cost() -> 
         rank(
             row(copy=4 * MS, copy_wait=6 * MS, launch=5 * MS),
             culprits={
-                "copy_exposed": (named(1, 3 * MS), named(2, 1 * MS)),
+                "other_copy": (named(1, 3 * MS), named(2, 1 * MS)),
                 "copy_wait": tuple(named(3 + place, (6 - place) * MS // 2) for place in range(6)),
                 "launch": (named(99, 5 * MS),),
             },

@@ -68,3 +68,38 @@ def test_a_copy_back_behind_which_the_device_computes_costs_nothing(where: str, 
     shown = {evidence.feature: evidence.value for evidence in found.evidence}
     assert shown["to_device_copy_share"] > 0.9
     assert not any(OF_RESULTS in remedy.text for remedy in found.remedies)
+
+
+@pytest.mark.parametrize(("upload", "download"), [(25, 24), (24, 25), (25, 4), (4, 25)])
+def test_uploads_of_pageable_memory_and_all_other_copies_have_each_their_own_cost(
+    upload: int, download: int, tmp_path: Path
+) -> None:
+    """Steps of 100 µs of which so many copy up from pageable memory and down to pinned memory: neither rule
+    costs the other's, and pinning promises no gain, for the bytes still cross the bus."""
+    build = Build()
+    for step in range(4):
+        at = step * 100
+        build = build.step(step, at, at + 100).op("aten::mm", at + 1, at + 2)
+        # Issued a step ahead: the host waits for none of it.
+        ahead, down = at - 100, at + 100 - download
+        build = build.copy(
+            "Memcpy HtoD (Pageable -> Device)",
+            at,
+            at + upload,
+            launched=(ahead + 1, ahead + 2),
+            bytes=1 << 20,
+        )
+        build = build.kernel("gemm", at + upload, down, launched=(ahead + 3, ahead + 4))
+        build = build.copy("Memcpy DtoH (Device -> Pinned)", down, at + 100, launched=(ahead + 5, ahead + 6))
+    file = tmp_path / "t.json"
+    file.write_text(build.write())
+    found = {each.rule: each for each in stepscope.diagnose(file).findings}
+    cost = {name: each.cost.share for name, each in found.items() if each.cost and "cop" in name}
+    wanted = {"pageable-copies": upload / 100, "exposed-copy": download / 100}
+    assert cost == pytest.approx(wanted, abs=0.005)
+    (pin,) = found["pageable-copies"].remedies
+    assert PINNED in pin.text
+    assert pin.gain_share is None
+    back = [remedy.text for remedy in found["exposed-copy"].remedies]
+    assert len(back) == 1
+    assert OF_RESULTS in back[0]

@@ -104,6 +104,35 @@ def cause_of(kind: Kind, name: str) -> str | None:
                 "get_train_batch",
             )
         ),
+        *(
+            (MARK, name, None)
+            for name in (
+                "save_state_for_backward",
+                "save_model_inputs",
+                "save_state_dict_hook",
+                "store_activation_checkpoint",
+                "save_input_checkpoint",
+                "save_checkpoint_inputs",
+                "activation_checkpoint_hook",
+                "write_kv_cache_ckpt",
+                "save_model_outputs",
+            )
+        ),
+        *(
+            (MARK, name, "checkpoint")
+            for name in (
+                "save_model",
+                "save_model()",
+                "save_model_weights",
+                "save_state",
+                "save_state_dict",
+                "save_train_state",
+                "Trainer.save_pretrained",
+                "save_model_to_disk",
+                "save_megatron_checkpoint",
+                "Trainer::save_state_dict #3",
+            )
+        ),
         (OP, "CheckpointFunction", None),
         (OP, "CheckpointFunctionBackward", None),
         (FRAME, "torch/utils/checkpoint.py(343): checkpoint", None),
@@ -123,6 +152,11 @@ def cause_of(kind: Kind, name: str) -> str | None:
         (FRAME, "triton/runtime/jit.py(709): run", None),
         (FRAME, "<built-in function collect>", "gc"),
         (FRAME, "<built-in method collect of module object>", "gc"),
+        (FRAME, "<built-in method collect of module object at 0x7f2a>", "gc"),
+        (MARK, "Python GC (generation 2)", "gc"),
+        (FRAME, "<built-in method collect of builtins.PyLazyFrame object at 0x7f2a>", None),
+        (FRAME, "<built-in method collect of PyCapsule object at 0x7f2a>", None),
+        (FRAME, "/home/ada/job/gc.py(3): run", None),
         (MARK, "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", "input"),
         (MARK, "data_loading", "input"),
         (MARK, "get_batch", "input"),

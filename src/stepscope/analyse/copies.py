@@ -43,10 +43,11 @@ def ways(
     is_blocking: npt.NDArray[np.bool_],
     copy_wait_ns: int,
 ) -> dict[str, float]:
-    """Shares, 0..1, of what copies cost in the windows `inside`: `to_device_copy_share`,
-    `from_device_copy_share`, `within_device_copy_share`, and of them `pageable_upload_share`: copies to the
-    device from pageable memory; empty where copies cost nothing. `pageable_upload_bytes` is the mean size of
-    those uploads, each weighted by what it costs; absent where there is none or no size was recorded.
+    """What copies cost in the windows `inside`, as shares, 0..1. `pageable_upload_share`: of all, copies to
+    the device from pageable memory, absent where no name tells the memory. Of what is left without those,
+    `to_device_copy_share`, `from_device_copy_share`, `within_device_copy_share`, absent where nothing is
+    left. Empty where copies cost nothing. `pageable_upload_bytes` is the mean size of those uploads, each
+    weighted by what it costs; absent where there is none or no size was recorded.
 
     Their cost is the time that nothing hides (`exposed`) and the idle time lost in blocking copy calls
     (`copy_wait_ns`), which is shared out by how long each call blocked. `is_blocking` is per activity, of its
@@ -64,21 +65,30 @@ def ways(
     if total <= 0:
         return {}
     names, inverse = np.unique(trace.spans.name_id[activities.row[which]], return_inverse=True)
-    by_name = np.bincount(inverse, weights=time)
-    shares = {
-        way: float(
-            sum(ns for n, ns in zip(names, by_name, strict=True) if pattern.search(trace.names[n])) / total
-        )
-        for way, pattern in _WAYS
-    }
-    numbers = {**shares, "within_device_copy_share": max(0.0, 1.0 - sum(shares.values()))}
-    if any(_MEMORY.search(trace.names[n]) for n in names.tolist()):
-        to_device = _WAYS[0][1]
-        is_upload = np.array([to_device.search(trace.names[n]) is not None for n in names.tolist()])[inverse]
-        is_upload &= activities.is_pageable[which]
+    told = [trace.names[n] for n in names.tolist()]
+    numbers: dict[str, float] = {}
+    is_upload = np.zeros(len(which), dtype=bool)
+    if any(_MEMORY.search(name) for name in told):
+        is_upload = pageable_uploads(trace, activities)[which]
         numbers["pageable_upload_share"] = float(time[is_upload].sum() / total)
         numbers |= _upload_bytes(trace, activities.row[which][is_upload], time[is_upload])
+    rest = float(time[~is_upload].sum())
+    if rest > 0:
+        by_name = np.bincount(inverse[~is_upload], weights=time[~is_upload], minlength=len(told))
+        shares = {
+            way: float(sum(ns for name, ns in zip(told, by_name, strict=True) if pattern.search(name)) / rest)
+            for way, pattern in _WAYS
+        }
+        numbers |= {**shares, "within_device_copy_share": max(0.0, 1.0 - sum(shares.values()))}
     return numbers
+
+
+def pageable_uploads(trace: Trace, activities: Activities) -> npt.NDArray[np.bool_]:
+    """Which activities are copies to the device from pageable memory, as their names say."""
+    names, inverse = np.unique(trace.spans.name_id[activities.row], return_inverse=True)
+    is_up = np.array([_WAYS[0][1].search(trace.names[n]) is not None for n in names.tolist()], dtype=bool)
+    found: npt.NDArray[np.bool_] = is_up[inverse] & activities.is_pageable & (activities.part == COPY)
+    return found
 
 
 def _upload_bytes(trace: Trace, row: I32, cost: npt.NDArray[np.float64]) -> dict[str, float]:

@@ -340,13 +340,16 @@ def _by_step(p: Process, scope: _Scope, sums: WindowSums) -> dict[int, Mapping[s
 def _exposed_culprits(
     trace: Trace, activities: Activities, parts: Parts, inside: Intervals
 ) -> dict[str, tuple[Culprit, ...]]:
-    """Collectives and copies by the time that nothing hides."""
+    """Collectives and copies by the time that nothing hides; of copies also apart those to the device from
+    pageable memory and all others."""
     found = {}
-    for name, when, part in (
-        ("communication_exposed", parts.communication_exposed, COMMUNICATION),
-        ("copy_exposed", parts.copy_exposed, COPY),
+    is_copy, is_upload = activities.part == COPY, copies.pageable_uploads(trace, activities)
+    for name, when, which in (
+        ("communication_exposed", parts.communication_exposed, activities.part == COMMUNICATION),
+        ("copy_exposed", parts.copy_exposed, is_copy),
+        ("pageable_upload", parts.copy_exposed, is_copy & is_upload),
+        ("other_copy", parts.copy_exposed, is_copy & ~is_upload),
     ):
-        which = activities.part == part
         named = activity_culprits(
             trace,
             activities.row[which],

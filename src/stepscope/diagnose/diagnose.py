@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from stepscope.analyse.gradient import with_peers
 from stepscope.diagnose import card, data, memory, verdict, word
 from stepscope.diagnose.finding import findings
 from stepscope.diagnose.note import notes
@@ -66,7 +67,7 @@ def diagnose(
     """
     analyses, alone = memory.with_snapshots(of_files(analyses, inputs), snapshots)
     accounting = tuple(row for analysis in analyses for row in analysis.accounting)
-    rows = judged_rows(analyses, options.catalog)
+    rows = judged_rows(with_peers(analyses), options.catalog)
     bare = memory.bare_rows(alone, options.catalog)
     health = data.health(analyses, inputs, options.catalog, has_memory=bool(bare))
     told = findings([*rows, *bare], data.is_whole_job(analyses), options.job, options.lang)

@@ -184,10 +184,9 @@ def _named(rule: rules.Rule, observed: Observed) -> tuple[report.Named, ...]:
     if rule.cost is None:
         return ()
     known = culprits(observed, rule.cost)
+    whole = sum(part_ns(observed.device.accounting, part) for part in rule.cost.of)
     if rule.cost.blame:
-        whole = sum(each.time_ns for each in known)
-    else:
-        whole = sum(part_ns(observed.device.accounting, part) for part in rule.cost.of)
+        whole = min(whole, sum(each.time_ns for each in known))
     # Device activities of several streams may sum to more than the time they cover.
     named = [
         report.Named(

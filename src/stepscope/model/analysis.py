@@ -69,9 +69,10 @@ class DeviceAnalysis:
     launched), `late_start_ns` (idle time long after a launch, see `analyse.idle.late_starts`),
     `python_stall_ns`, `long_pause_ns`, `irregular_pause_ns` (see `analyse.stretch`), `recompiling_steps`
     (steps that compile after one that did not, see `analyse.window`), `small_of_communication_share`,
-    `small_collectives_per_step`, `gradient_syncs_per_update`, `repeated_sync_part` (see
-    `analyse.gradient`), `short_kernel_share` and `kernel_gap_ns` (pauses between queued kernels, see
-    `analyse.device`), and what better kernels would save (`analyse.recoverable`): `recompute_ns`,
+    `small_collectives_per_step`, `small_collective_median_ns`, `gradient_syncs_per_update`,
+    `repeated_sync_part` (see `analyse.gradient`), `short_kernel_share` and
+    `kernel_gap_ns` (pauses between queued kernels, see `analyse.device`), and what better kernels would save
+    (`analyse.recoverable`): `recompute_ns`,
     `optimizer_ns`, `attention_scores_ns`, `off_tensor_cores_ns`, `off_tensor_cores_saving_ns`, `tf32_off_ns`,
     `tf32_off_saving_ns` (devices with TF32), `elementwise_kernel_share`, `normalization_kernel_share`,
     `convolution_kernel_share`, `num_ops` (activities with a recorded op), `optimizer_idle_ns`,

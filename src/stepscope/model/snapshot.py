@@ -48,6 +48,10 @@ class Segments:
     bytes: I64
     device: I32
     is_expandable: npt.NDArray[np.bool_]
+    stream: I64
+    """Whose requests it serves; absent where not recorded."""
+    is_private: npt.NDArray[np.bool_]
+    """Whether it is of a pool of its own (a CUDA graph's, a `MemPool`'s)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,8 @@ class Blocks:
 class History:
     """Entries in the order in which they happened, device by device.
 
-    `bytes` is what was asked for; `device_free_bytes` what the driver reported free at a failure.
+    `bytes` is what was asked for; `device_free_bytes` what the driver reported free at a failure; `stream`
+    whose request it was, absent where not recorded.
     """
 
     device: I32
@@ -76,6 +81,7 @@ class History:
     device_free_bytes: I64
     ts_ns: I64
     stack: I32
+    stream: I64
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,19 +63,31 @@ def _then(words: str) -> str:
     return rf"(?:[_ ]*(?:$|[^a-z_ (])|[_ ](?:{words})(?:$|[^a-z]))"
 
 
+_NOT_WRITTEN = (
+    r"(activation|gradient[_ -]?checkpoint|recomput|backward|state_dict_\w*hook"
+    r"|(^|[^a-z])(inputs?|hidden|kv|cache)($|[^a-z]))"
+)
+"""What is kept on the device for the backward pass or the next token is saved too, and not written."""
+
 TABLE: tuple[CauseRow, ...] = (
     # Activation checkpointing recomputes, it saves nothing, and goes by the same name: a mark must say that
     # it saves, or be the bare word.
     _row(
         "checkpoint",
         _MARK,
-        r"^(## ?)?(model[_ ])?(checkpoint(ing)?s?|ckpt)( ?##)?$"
+        rf"^(?!.*{_NOT_WRITTEN}).*?"
+        r"(^(## ?)?(model[_ ])?(checkpoint(ing)?s?|ckpt)( ?##)?$"
         r"|(^|[^a-z])(sav(e|ing)|writ(e|ing)|dump(ing)?|stor(e|ing)|upload(ing)?|export(ing)?)[_ -]"
         r"([a-z]+[_ -]){0,3}(checkpoints?|ckpt)($|[^a-z])"
         r"|(^|[^a-z])(checkpoint(ing)?|ckpt)[_ -](sav(e|ing)|writ(e|ing)|dump|upload|io|hook|callback|step)"
         r"($|[^a-z])"
         r"|\[Callback\]ModelCheckpoint|(^|[^a-z])dcp[_.](async_)?save|maybe_finalize_async_save"
-        r"|(^|[^a-z])save_(model|state|pretrained)",
+        r"|(^|[^a-z])save_(model|(train(ing|er)?_)?state([_ ]dict)?|pretrained)(\(|"
+        + _then(
+            "weights|state|states|checkpoint|ckpt|and|to|at|on|in|step|epoch|async|sync|sharded|full|final"
+            "|best|last|latest|file|disk|rank"
+        )
+        + r"))",
         _I,
     ),
     _row("checkpoint", _FRAME, r"torch/serialization\.py\(\d+\): (save|_save|_legacy_save)$"),
@@ -112,7 +124,8 @@ TABLE: tuple[CauseRow, ...] = (
     _row(
         "gc",
         _ANY,
-        r"^Python GC|<built-in (function|method) collect( of|>)|(^|/)gc\.py|^gc\.collect|^garbage.?collect",
+        # Only gc's own: data frames have a method collect too. Functions of a module are bound to it.
+        r"^Python GC|<built-in (function collect>|method collect of module )|^gc\.collect|^garbage.?collect",
         _I,
     ),
     _row("input", _NAMED, r"^enumerate\(DataLoader\)#|DataLoader.*__next__|_next_data", _I),

@@ -51,6 +51,10 @@ KIND: Mapping[report.MemoryKind, Text] = {
 }
 REASON: Mapping[report.OomReason, Text] = {
     "fragmented": _T(en="enough in all, but in pieces", zh="总量足够，但都是碎片"),
+    "other_pool": _T(
+        en="enough in all, but in pools of other streams or of their own",
+        zh="总量足够，但在其他流的池或私有池中",
+    ),
     "too_big": _T(en="simply too big", zh="所需确实过大"),
     "outside": _T(
         en="the driver reported enough free and refused: the cause lies outside the allocator",

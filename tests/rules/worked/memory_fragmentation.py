@@ -22,7 +22,13 @@ RUNS = (
     ),
     Run(
         "just under, just met, no calls recorded",
-        {"memory_in_pieces_share": "0.1999 0.20 0.5", "memory_retries": "1x2 _"},
+        {"memory_in_pieces_share": "0.1999 0.20 0.5", "memory_retries": "2x2 _"},
         "clear finding undecided",
+    ),
+    Run(
+        "the cache was emptied once",
+        {"memory_in_pieces_share": "0.48", "memory_retries": "1"},
+        "clear",
+        is_near_miss=True,
     ),
 )

@@ -180,15 +180,20 @@ pageable_copy_share = _number(
     "pageable_copy_share", "ratio", "Copies from or to pageable memory, as a share of copy time."
 )
 to_device_copy_share = _number(
-    "to_device_copy_share", "ratio", "Copies from the host, as a share of what copies cost."
+    "to_device_copy_share",
+    "ratio",
+    "Copies from the host, as a share of what copies cost that are not uploads of pageable memory.",
 )
 from_device_copy_share = _number(
-    "from_device_copy_share", "ratio", "Copies to the host, as a share of what copies cost."
+    "from_device_copy_share",
+    "ratio",
+    "Copies to the host, as a share of what copies cost that are not uploads of pageable memory.",
 )
 within_device_copy_share = _number(
     "within_device_copy_share",
     "ratio",
-    "Copies within a device or between devices, as a share of what copies cost.",
+    "Copies within a device or between devices, as a share of what copies cost that are not uploads of "
+    "pageable memory.",
 )
 
 

@@ -28,12 +28,18 @@ small_of_communication_share = _number(
     "small_of_communication_share",
     "ratio",
     "Collectives of less than a megabyte that take no longer than 0.2 ms, as a share of the communication "
-    "that no computation hides.",
+    "that no computation hides; with several ranks, without what another rank shows to be waiting.",
 )
 small_collectives_per_step = _number(
     "small_collectives_per_step",
     "collectives",
     "Collectives of less than a megabyte that take no longer than 0.2 ms and that nothing hides, in a step.",
+)
+small_collective_median_ns = _number(
+    "small_collective_median_ns",
+    "ns",
+    "How long a collective of less than a megabyte takes that nothing hides, the median; of several ranks "
+    "of a job the least of theirs.",
 )
 small_collective_share = _of_exposed(
     "small_collective_share",
@@ -45,7 +51,7 @@ gradient_syncs_per_update = _number(
     "gradient_syncs_per_update",
     "syncs",
     "Micro-steps in which DistributedDataParallel reduces all gradients, for one step of the optimizer; 0 "
-    "without that wrapper.",
+    "where nothing is reduced, unknown under another wrapper.",
 )
 repeated_sync_share = _of_exposed(
     "repeated_sync_share",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from stepscope.analyse.features import has_device, part_ns
+from stepscope.analyse.features import copy_stall_share, has_device, part_ns
 from stepscope.model.feature import Feature, Observed
 
 MARKED_SHARE = 0.01
@@ -48,6 +48,39 @@ pageable_upload_share = _number(
     "pageable_upload_share",
     "ratio",
     "Copies to the device from pageable memory, as a share of what copies cost.",
+)
+
+
+def _uploads(observed: Observed) -> float | None:
+    whole = copy_stall_share.value(observed)
+    share = observed.device.numbers.get("pageable_upload_share")
+    return 0.0 if whole == 0 else None if whole is None or share is None else whole * share
+
+
+def _other_copies(observed: Observed) -> float | None:
+    whole = copy_stall_share.value(observed)
+    share = observed.device.numbers.get("pageable_upload_share", 0.0)
+    return None if whole is None else whole * (1 - share)
+
+
+# Each of the two has its own part of the same time: as labels of kernels they are disjoint.
+pageable_upload_stall_share = Feature(
+    "pageable_upload_stall_share",
+    "ratio",
+    "What copies to the device from pageable memory cost, as a share of the step: their part of "
+    "copy_stall_share.",
+    _uploads,
+    of=copy_stall_share.of,
+    blame=("pageable_upload", "copy_wait"),
+)
+other_copy_stall_share = Feature(
+    "other_copy_stall_share",
+    "ratio",
+    "What all other copies cost, as a share of the step; all of copy_stall_share where no copy's name tells "
+    "its memory.",
+    _other_copies,
+    of=copy_stall_share.of,
+    blame=("other_copy", "copy_wait"),
 )
 pageable_upload_bytes = _number(
     "pageable_upload_bytes",

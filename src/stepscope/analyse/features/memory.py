@@ -70,11 +70,16 @@ memory_growth_steady_share = _feature(
 def _in_pieces(memory: report.Memory) -> float | None:
     """At the latest failure, else as it is held; of a trace, where the reserve grew."""
     failed = next(iter(memory.out_of_memory), None)
+    # Pieces of other pools serve nobody here, however large they are.
+    if failed is not None and failed.reason == "other_pool":
+        return None
     if failed is not None and failed.unallocated_bytes is not None and failed.reserved_bytes:
         largest = failed.largest_free_bytes or 0
         return (failed.unallocated_bytes - largest) / failed.reserved_bytes
     if memory.held is not None and memory.held.reserved_bytes:
-        return (memory.held.free_bytes - memory.held.largest_free_bytes) / memory.held.reserved_bytes
+        # Segments of which nothing is in use are whole, however many: they can be given back.
+        held = memory.held
+        return min(held.inactive_split_bytes, held.free_bytes - held.largest_free_bytes) / held.reserved_bytes
     # A reserve that did not grow served every request: what lay unused then says nothing.
     return memory.reserve.unused_share if memory.reserve is not None and memory.reserve.grew else None
 
@@ -82,15 +87,15 @@ def _in_pieces(memory: report.Memory) -> float | None:
 memory_in_pieces_share = _feature(
     "memory_in_pieces_share",
     "ratio",
-    "Reserved memory that lay free in pieces and did not serve, of all reserved. Of a trace: what lay unused "
-    "when the reserve grew to its largest; an upper limit.",
+    "Reserved memory that lay free in pieces beside blocks in use, of all reserved. Of a trace: what lay "
+    "unused when the reserve grew to its largest; an upper limit.",
     _in_pieces,
 )
 memory_retries = _feature(
     "memory_retries",
     "",
-    "How often the allocator gave memory back to the driver and then asked for more, in steps or in a "
-    "snapshot's history.",
+    "How often the allocator gave memory back to the driver and then asked for more: in steps, or in a "
+    "snapshot's history where the driver had no more (empty_cache() does not count).",
     lambda memory: None if memory.driver is None else memory.driver.num_retries,
 )
 expandable_segments_share = _feature(
@@ -151,6 +156,13 @@ oom_fragmented_share = _feature(
     "ratio",
     "Failed requests for which enough lay free in all, but not in one piece, of all failed ones.",
     _of_reason("fragmented"),
+)
+oom_other_pool_share = _feature(
+    "oom_other_pool_share",
+    "ratio",
+    "Failed requests for which enough lay free only with the pools of other streams or private pools, of all "
+    "failed ones.",
+    _of_reason("other_pool"),
 )
 oom_too_big_share = _feature(
     "oom_too_big_share",

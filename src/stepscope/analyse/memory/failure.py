@@ -6,20 +6,27 @@ what was allocated since is taken away, what was freed since is put back.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 import numpy as np
 
 from stepscope.analyse.memory.frame import MOST_FRAMES, site
 from stepscope.model import report
 from stepscope.model.snapshot import Action, Snapshot, State
-from stepscope.model.trace import ABSENT_I64
+from stepscope.model.trace import ABSENT_I64, I64
 
 MOST_FAILURES = 20
 """Failed requests that a report tells of, the latest ones."""
 GRAIN = 512
 """Blocks are multiples of this."""
+
+
+Pool = tuple[int, bool]
+"""A stream, ABSENT_I64 where not recorded, and whether the pool is one of its own. Memory of one serves no
+request of another."""
 
 
 @dataclass
@@ -32,43 +39,50 @@ class Reserve:
     """Start -> end of a block in use."""
     growing: set[int] = field(default_factory=set)
     """Starts of ranges of expandable segments: those that touch are one."""
+    pools: dict[int, Pool] = field(default_factory=dict)
+    """Start of a range -> whose it is; one that is missing may serve anybody."""
 
     def take(self, start: int, end: int) -> None:
         """Take a range away; what lies around it stays."""
         for low, high in [(s, e) for s, e in self.ranges.items() if s < end and e > start]:
             del self.ranges[low]
-            is_growing = low in self.growing
+            is_growing, pool = low in self.growing, self.pools.pop(low, None)
             self.growing.discard(low)
             for left, right in ((low, min(high, start)), (max(low, end), high)):
                 if left < right:
                     self.ranges[left] = right
                     if is_growing:
                         self.growing.add(left)
+                    if pool is not None:
+                        self.pools[left] = pool
 
-    def give(self, start: int, end: int, *, is_growing: bool) -> None:
+    def give(self, start: int, end: int, *, is_growing: bool, pool: Pool | None = None) -> None:
         """Put a range back; one of an expandable segment joins those of its kind that it touches."""
         if is_growing:
             for low in [s for s in self.growing if self.ranges[s] == start or s == end]:
                 start, end = min(start, low), max(end, self.ranges.pop(low))
                 self.growing.discard(low)
+                pool = self.pools.pop(low, pool)
             self.growing.add(start)
         self.ranges[start] = end
+        if pool is not None:
+            self.pools[start] = pool
 
-    def pieces(self) -> list[int]:
-        """Sizes of the free pieces, each within one range."""
-        found: list[int] = []
+    def pieces(self) -> list[tuple[int, Pool | None]]:
+        """Sizes of the free pieces, each within one range, and whose they are."""
+        found: list[tuple[int, Pool | None]] = []
         used = sorted(self.used.items())
         place = 0
         for low, high in sorted(self.ranges.items()):
-            at = low
+            at, pool = low, self.pools.get(low)
             while place < len(used) and used[place][0] < high:
                 start, end = used[place]
                 place += 1
                 if start > at:
-                    found.append(start - at)
+                    found.append((start - at, pool))
                 at = max(at, end)
             if at < high:
-                found.append(high - at)
+                found.append((high - at, pool))
         return found
 
 
@@ -77,13 +91,16 @@ def reserve_of(snapshot: Snapshot, device: int) -> Reserve:
     segments, blocks = snapshot.segments, snapshot.blocks
     made = Reserve()
     own = segments.device == device
-    for start, size, grows in zip(
+    for start, size, grows, stream, is_private in zip(
         segments.address[own].tolist(),
         segments.bytes[own].tolist(),
         segments.is_expandable[own].tolist(),
+        segments.stream[own].tolist(),
+        segments.is_private[own].tolist(),
         strict=True,
     ):
         made.ranges[start] = start + size
+        made.pools[start] = (stream, is_private)
         if grows:
             made.growing.add(start)
     held = own[blocks.segment] & (blocks.state != State.FREE) if len(blocks.segment) else np.zeros(0, bool)
@@ -110,11 +127,11 @@ def failures(snapshot: Snapshot, device: int) -> tuple[report.OutOfMemory, ...]:
             found.append(_failure(snapshot, row, state, is_estimate))
             continue
         is_estimate = True
-        _undo(state, action, start, size)
+        _undo(state, action, start, size, int(history.stream[row]))
     return tuple(found)
 
 
-def _undo(state: Reserve, action: int, start: int, size: int) -> None:
+def _undo(state: Reserve, action: int, start: int, size: int, stream: int) -> None:
     """Turn one entry of the history back."""
     end = start + size
     if action == Action.ALLOC:
@@ -124,7 +141,7 @@ def _undo(state: Reserve, action: int, start: int, size: int) -> None:
     elif action in (Action.SEGMENT_ALLOC, Action.SEGMENT_MAP):
         state.take(start, end)
     elif action in (Action.SEGMENT_FREE, Action.SEGMENT_UNMAP):
-        state.give(start, end, is_growing=action == Action.SEGMENT_UNMAP)
+        state.give(start, end, is_growing=action == Action.SEGMENT_UNMAP, pool=(stream, False))
 
 
 def _failure(snapshot: Snapshot, row: int, state: Reserve, is_estimate: bool) -> report.OutOfMemory:
@@ -133,12 +150,14 @@ def _failure(snapshot: Snapshot, row: int, state: Reserve, is_estimate: bool) ->
     free = int(history.device_free_bytes[row])
     at = int(history.ts_ns[row])
     stack = snapshot.stacks[history.stack[row]] if history.stack[row] >= 0 else ()
-    pieces = state.pieces()
+    both = state.pieces()
+    pieces = [piece for piece, _ in both]
+    usable = [piece for piece, pool in both if _serves(pool, int(history.stream[row]))]
     reserved, unallocated = sum(end - start for start, end in state.ranges.items()), sum(pieces)
     known_free = None if free == ABSENT_I64 else free
     return report.OutOfMemory(
         requested_bytes=requested,
-        reason=reason(requested, unallocated, known_free),
+        reason=reason(requested, pieces, usable, known_free),
         at_ns=None if at == ABSENT_I64 else at,
         device_free_bytes=known_free,
         reserved_bytes=reserved,
@@ -152,16 +171,31 @@ def _failure(snapshot: Snapshot, row: int, state: Reserve, is_estimate: bool) ->
     )
 
 
-def reason(requested: int, unallocated: int, device_free: int | None) -> report.OomReason:
+def _serves(pool: Pool | None, stream: int) -> bool:
+    """Whether memory of a pool may serve a request of a stream; what was not recorded may."""
+    if pool is None:
+        return True
+    return not pool[1] and (pool[0] == stream or ABSENT_I64 in (pool[0], stream))
+
+
+def reason(
+    requested: int, pieces: Sequence[int], usable: Sequence[int], device_free: int | None
+) -> report.OomReason:
     """Why a request failed: what the driver had is looked at first, then what the allocator held unused.
 
-    The allocator gives whole unused segments back before it gives up: what is left unallocated lies in
-    segments that something else of is in use, or in other pools.
+    `pieces` are all that lay free, `usable` those of the request's own stream outside private pools. The
+    allocator gives whole unused segments back before it gives up: what is left unallocated lies in
+    segments that something else of is in use, or in other pools. A piece as large as the request was not one
+    of many that are too small, whatever kept it from serving.
     """
     if device_free is not None and device_free >= driver_bytes(requested):
         return "outside"
-    if unallocated + (device_free or 0) >= requested:
+    if max(usable, default=0) >= requested:
+        return "unknown"
+    if sum(usable) + (device_free or 0) >= requested:
         return "fragmented"
+    if sum(pieces) + (device_free or 0) >= requested:
+        return "other_pool"
     return "unknown" if device_free is None else "too_big"
 
 
@@ -181,16 +215,41 @@ def driver_bytes(requested: int) -> int:
     return -(-requested // DRIVER_GRAIN) * DRIVER_GRAIN
 
 
-def retries(actions: Iterable[int]) -> tuple[int, int, int]:
-    """Allocations and frees of segments, and how often a free was followed by an allocation."""
-    num = [0, 0, 0]
-    was_free = False
-    for action in actions:
-        if action in (Action.SEGMENT_ALLOC, Action.SEGMENT_MAP):
-            num[0] += 1
-            num[2] += was_free
-            was_free = False
-        elif action in (Action.SEGMENT_FREE, Action.SEGMENT_UNMAP):
-            num[1] += 1
-            was_free = True
-    return num[0], num[1], num[2]
+CLEARED = re.compile(r"(^|[ .:])(empty_?cache|emptyCache)\b")
+"""In a stack: somebody gave the cache back of their own accord."""
+
+
+def driver_calls(snapshot: Snapshot, rows: I64) -> tuple[int, int, int]:
+    """Allocations and frees of segments in these rows of the history, and how often the driver had no more
+    and the allocator gave segments back to be given others (`retries`)."""
+    history = snapshot.history
+    is_cleared = np.array([any(map(CLEARED.search, stack)) for stack in snapshot.stacks] + [False])
+    return retries(
+        history.action[rows].tolist(), history.bytes[rows].tolist(), is_cleared[history.stack[rows]].tolist()
+    )
+
+
+def retries(actions: Sequence[int], sizes: Sequence[int], is_cleared: Sequence[bool]) -> tuple[int, int, int]:
+    """Allocations and frees of segments, and retries: frees followed at once by an allocation that, on top of
+    what was held before them, is more than was ever held. What fitted at another time was not refused by the
+    driver. Frees whose stack clears the cache are none.
+    """
+    change = {
+        Action.SEGMENT_ALLOC: 1,
+        Action.SEGMENT_MAP: 1,
+        Action.SEGMENT_FREE: -1,
+        Action.SEGMENT_UNMAP: -1,
+    }
+    signs = [change.get(Action(action), 0) for action in actions]
+    # Relative to what was held when the history begins.
+    level = [0, *accumulate(sign * size for sign, size in zip(signs, sizes, strict=True))]
+    most = max(level)
+    num_retries, before = 0, None
+    for place, (sign, size, cleared) in enumerate(zip(signs, sizes, is_cleared, strict=True)):
+        if sign < 0:
+            before = None if cleared else level[place] if before is None else before
+            continue
+        if sign > 0 and before is not None and before + size > most:
+            num_retries += 1
+        before = None
+    return signs.count(1), signs.count(-1), num_retries

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stepscope.analyse.memory.failure import GRAIN, failures, retries
+from stepscope.analyse.memory.failure import GRAIN, driver_calls, failures
 from stepscope.analyse.memory.frame import MOST_FRAMES, NOBODY, site
 from stepscope.analyse.memory.series import Series, points
 from stepscope.model import report
@@ -42,7 +42,7 @@ def _row(snapshot: Snapshot, device: int, rank: int | None, place: int | None) -
             reserved_bytes=None if series.reserved is None else int(series.reserved[at]),
             op=site(snapshot.stacks[stack]) if stack >= 0 else None,
         )
-    num_allocations, num_frees, num_retries = retries(actions.tolist())
+    num_allocations, num_frees, num_retries = driver_calls(snapshot, own)
     return report.Memory(
         source="snapshot",
         device=report.Device(index=device),

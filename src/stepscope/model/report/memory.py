@@ -13,7 +13,7 @@ MemorySource = Literal["trace", "snapshot"]
 MemoryBasis = Literal["totals", "changes"]
 MemoryKind = Literal["before", "activations", "gradients", "optimizer_state", "other"]
 MEMORY_KINDS: tuple[MemoryKind, ...] = ("before", "activations", "gradients", "optimizer_state", "other")
-OomReason = Literal["fragmented", "too_big", "outside", "unknown"]
+OomReason = Literal["fragmented", "other_pool", "too_big", "outside", "unknown"]
 
 
 class MemoryPoint(Part, frozen=True, kw_only=True):
@@ -112,7 +112,7 @@ class DriverCalls(Part, frozen=True, kw_only=True):
     """Calls such as `cudaFree`, or segments freed by a snapshot's history."""
     num_retries: int
     """How often frees were followed by an allocation in the same step: memory was given back to be asked for
-    again."""
+    again. Of a snapshot: at once, by one for which there had been no room."""
     steps: tuple[int, ...] = field(default_factory=written)
     """The steps with such calls; empty for a snapshot, whose history knows no steps."""
 
@@ -168,7 +168,8 @@ class OutOfMemory(Part, frozen=True, kw_only=True):
     requested_bytes: int
     """What was asked for."""
     reason: OomReason
-    """`fragmented`: as much was reserved and free, but not in one piece; `too_big`: reserved and free bytes
+    """`fragmented`: as much was reserved and free, but not in one piece; `other_pool`: only together with
+    what lay free in the pools of other streams or in private ones; `too_big`: reserved and free bytes
     together were less than asked for; `outside`: the driver reported enough free memory and refused all the
     same; `unknown`: the data do not tell."""
     at_ns: int | None = None

@@ -16,14 +16,14 @@ from stepscope.analyse.features import (
     to_device_copy_share,
     within_device_copy_share,
 )
-from stepscope.analyse.features.host import pageable_upload_share
+from stepscope.analyse.features.host import other_copy_stall_share, pageable_upload_share
 from stepscope.model.text import Text
 from stepscope.rules.capture import FEW_STEPS
 from stepscope.rules.patch import PINNED
 from stepscope.rules.rule import Layer, Patch, Remedy, Rule, Subject
 from stepscope.rules.signature import DEVICE, HOST, Lane, Signature
 
-_MOST = Text(en="our choice: more than half of what copies cost", zh="自定：超过拷贝所耗时间的一半")
+_MOST = Text(en="our choice: more than half of what these copies cost", zh="自定：超过这些拷贝所耗时间的一半")
 READ_LATE = Patch(
     kind="code",
     before="log(loss.item())",
@@ -41,10 +41,9 @@ RULE = Rule(
         en="Copies run while no kernel does, or the host blocks in them and issues nothing meanwhile.",
         zh="拷贝进行时没有任何 kernel 在运行，或主机阻塞在拷贝中而无法继续下发任务。",
     ),
-    when=(copy_stall_share >= 0.05,),
-    unless=(pageable_upload_share >= 0.50,),
+    when=(copy_stall_share >= 0.05, other_copy_stall_share >= 0.025),
     corroborated_by=(pcie_receive_link_share >= 0.30,),
-    cost=copy_stall_share,
+    cost=other_copy_stall_share,
     shows=(
         copy_exposed_share,
         idle_copy_wait_share,
@@ -71,13 +70,15 @@ RULE = Rule(
                 en="Pin the batches in the loader and copy with non_blocking=True.",
                 zh="在加载器中使用锁页内存，并以 non_blocking=True 拷贝。",
             ),
+            # Where names tell the memory, pageable-copies has these.
             unless=(
-                pageable_copy_share <= 0.05,
+                pageable_upload_share >= 0,
                 from_device_copy_share >= 0.50,
                 within_device_copy_share >= 0.50,
             ),
-            clears=copy_stall_share <= 0.02,
+            clears=other_copy_stall_share <= 0.01,
             patch=PINNED,
+            is_partial=True,
         ),
         Remedy(
             Text(
@@ -85,7 +86,7 @@ RULE = Rule(
                 zh="在单独的流上提前拷贝下一个批次，与当前批次的计算重叠。",
             ),
             unless=(from_device_copy_share >= 0.50, within_device_copy_share >= 0.50),
-            clears=copy_stall_share <= 0.02,
+            clears=other_copy_stall_share <= 0.01,
         ),
         Remedy(
             Text(
@@ -94,7 +95,7 @@ RULE = Rule(
                 zh="把结果留在设备上：.item()、.cpu() 和保存都要等待拷回主机；只在需要的步读取。",
             ),
             only_if=(from_device_copy_share >= 0.50,),
-            clears=copy_stall_share <= 0.02,
+            clears=other_copy_stall_share <= 0.01,
             patch=READ_LATE,
         ),
         Remedy(
@@ -105,7 +106,7 @@ RULE = Rule(
                 "或用 torch.compile 融合。",
             ),
             only_if=(within_device_copy_share >= 0.50,),
-            clears=copy_stall_share <= 0.02,
+            clears=other_copy_stall_share <= 0.01,
         ),
     ),
     references={
@@ -115,15 +116,13 @@ RULE = Rule(
             zh="主机与设备间的数据传输占 An Empirical Study on Low GPU Utilization（ICSE "
             "2024）所列问题的 28 %；TraceLens 在拷贝超过时间的 5 % 时标出",
         ),
-        pageable_copy_share: Text(
-            en="PyTorch's performance tuning guide: only pinned memory copies asynchronously; 5 % is our "
-            "choice and leaves room for stray scalars",
-            zh="PyTorch 性能调优指南：只有锁页内存才能异步拷贝；5 % 为本工具自定，为零星标量留有余地",
+        other_copy_stall_share: Text(
+            en="our choice, half of those 5 %: of two parts one is as large; pageable-copies has the other",
+            zh="自定，上述 5 % 的一半：两部分中至少有一部分达到；另一部分由 pageable-copies 报告",
         ),
         pageable_upload_share: Text(
-            en="our choice: where more than half of what copies cost is of pageable memory, pageable-copies "
-            "speaks",
-            zh="自定：拷贝的代价过半来自可分页内存时，由 pageable-copies 报告",
+            en="our choice: any value, for then the names tell what memory a copy is from",
+            zh="自定：任意值，有值即表示名称说明了拷贝所用的内存",
         ),
         from_device_copy_share: _MOST,
         within_device_copy_share: _MOST,

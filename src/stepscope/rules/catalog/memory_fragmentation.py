@@ -35,7 +35,7 @@ RULE = Rule(
         zh="分配器持有的显存中有相当一部分空闲，却仍要归还并重新向驱动申请。"
         "时间代价见 allocator-thrash；此处指空间。",
     ),
-    when=(memory_in_pieces_share >= 0.20, memory_retries >= 1),
+    when=(memory_in_pieces_share >= 0.20, memory_retries >= 2),
     corroborated_by=(memory_used_share >= 0.90,),
     shows=(memory_reserved_bytes, memory_peak_bytes),
     checks=(
@@ -77,8 +77,9 @@ RULE = Rule(
             zh="自定，已保留显存的五分之一：GMLake（ASPLOS 2024）平均收回 15 %，最多 33 %",
         ),
         memory_retries: Text(
-            en="our choice, once: an allocator that has room never gives memory back inside steps",
-            zh="自定，一次：显存充裕的分配器不会在步内归还显存",
+            en="our choice, twice: an allocator that has room never gives memory back inside steps, but once "
+            "is what a single empty_cache() leaves behind too",
+            zh="自定，两次：显存充裕的分配器不会在步内归还显存，但单独一次 empty_cache() 也会留下一次",
         ),
         memory_used_share: Text(
             en="PyTorch Profiler's TensorBoard plugin advises to save memory where its peak is above 90 % of "

@@ -1,7 +1,8 @@
 """A request for device memory failed.
 
-Three different things end in the same message: the request was larger than all that was free; enough was
-free, but in pieces; or the driver refused although it had enough. Each has a remedy of its own.
+Four different things end in the same message: the request was larger than all that was free; enough was
+free, but in pieces; enough was free, but in the pool of another stream or in a private one; or the driver
+refused although it had enough. Each has a remedy of its own.
 """
 
 from stepscope.analyse.features.memory import (
@@ -10,6 +11,7 @@ from stepscope.analyse.features.memory import (
     oom_device_free_bytes,
     oom_fragmented_share,
     oom_largest_free_bytes,
+    oom_other_pool_share,
     oom_outside_share,
     oom_requested_bytes,
     oom_too_big_share,
@@ -54,6 +56,14 @@ RULE = Rule(
                 zh="显存申请失败：空闲总量足够，但都是碎片",
             ),
             only_if=(oom_fragmented_share >= 1,),
+        ),
+        Reading(
+            Text(
+                en="A request for device memory failed: enough was free, but in pools of other streams or "
+                "private pools",
+                zh="显存申请失败：空闲总量足够，但在其他流的池或私有池中",
+            ),
+            only_if=(oom_other_pool_share >= 1,),
         ),
         Reading(
             Text(
@@ -104,6 +114,16 @@ RULE = Rule(
         ),
         Remedy(
             Text(
+                en="Memory of one pool serves no other: let CUDA graphs share one pool (pool=...), allocate "
+                "on one stream what is made on several, or free what keeps segments of other pools in use.",
+                zh="各内存池互不相通：让多个 CUDA Graph 共用一个池（pool=...），把多个流上的申请放到"
+                "同一个流，或释放占住其他池中段的张量。",
+            ),
+            only_if=(oom_other_pool_share > 0,),
+            clears=oom_count < 1,
+        ),
+        Remedy(
+            Text(
                 en="Recompute activations in the backward pass, lower the micro-batch, or shard parameters "
                 "and optimizer state over the ranks.",
                 zh="在反向中重计算激活、减小 micro-batch，或把参数与优化器状态切分到各 rank。",
@@ -143,6 +163,10 @@ RULE = Rule(
             zh="自定：标题要求全部失败申请如此，改动只要求其中之一",
         ),
         oom_too_big_share: Text(
+            en="our choice: all failed requests for the title, any of them for the remedy",
+            zh="自定：标题要求全部失败申请如此，改动只要求其中之一",
+        ),
+        oom_other_pool_share: Text(
             en="our choice: all failed requests for the title, any of them for the remedy",
             zh="自定：标题要求全部失败申请如此，改动只要求其中之一",
         ),

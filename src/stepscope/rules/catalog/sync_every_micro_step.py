@@ -23,9 +23,9 @@ RULE = Rule(
         zh="每个微步之后都在归约梯度，而优化器只使用最后一次的结果",
     ),
     explanation=Text(
-        en="Several micro-steps before one step of the optimizer each exchange as many bytes as the last. "
+        en="Several micro-steps before one step of the optimizer each exchange gradients, as the last does. "
         "All but the last exchange could be left out: gradients add up locally meanwhile.",
-        zh="一次优化器更新之前有多个微步，每个微步交换的字节数都与最后一个相同。"
+        zh="一次优化器更新之前有多个微步，每个微步都像最后一个那样交换梯度。"
         "除最后一次外都可以省去：期间梯度在本地累加即可。",
     ),
     when=(gradient_syncs_per_update >= 2, repeated_sync_share >= 0.02),

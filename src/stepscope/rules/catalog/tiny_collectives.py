@@ -6,13 +6,14 @@ tensor at a time, hundreds of them cost what one bucket of all would not.
 
 from stepscope.analyse.features import exposed_communication_share
 from stepscope.analyse.features.communication import (
+    small_collective_median_ns,
     small_collective_share,
     small_collectives_per_step,
     small_of_communication_share,
 )
 from stepscope.model.text import Text
-from stepscope.rules.capture import SIZES
-from stepscope.rules.rule import Layer, Patch, Remedy, Rule, Subject
+from stepscope.rules.capture import ALL_RANKS, SIZES, TRANSPORT
+from stepscope.rules.rule import Layer, Patch, Question, Remedy, Rule, Subject
 from stepscope.rules.signature import DEVICE, HOST, Lane, Signature
 
 BUCKETED = Patch(
@@ -37,9 +38,8 @@ RULE = Rule(
     ),
     explanation=Text(
         en="Most of the communication that nothing hides is of messages under a megabyte, each over within a "
-        "fifth of a millisecond: their number costs, not their size, and no peer is late by much.",
-        zh="未被掩盖的通信大部分是小于 1 MB 的消息，每次都在 0.2 ms 内完成："
-        "代价来自次数而非大小，也没有对端明显迟到。",
+        "fifth of a millisecond: their number costs, not their size.",
+        zh="未被掩盖的通信大部分是小于 1 MB 的消息，每次都在 0.2 ms 内完成：代价来自次数而非大小。",
     ),
     when=(
         exposed_communication_share >= 0.05,
@@ -47,7 +47,18 @@ RULE = Rule(
         small_of_communication_share >= 0.50,
     ),
     cost=small_collective_share,
-    shows=(small_collectives_per_step,),
+    question=Question(
+        settled_by=(small_collective_median_ns <= 50_000,),
+        missing=("collective_starts_of_peers",),
+        capture=ALL_RANKS,
+        with_all_ranks=TRANSPORT,
+        doubt=Text(
+            en="Each takes longer than the latency of such a message within a node: a peer that is late a "
+            "little, every time, looks the same.",
+            zh="每次耗时都超过节点内此类消息的延迟：对端每次都稍微迟到也是这种形态。",
+        ),
+    ),
+    shows=(small_collectives_per_step, small_collective_median_ns),
     checks=(
         Text(
             en="Who issues them: one call a parameter, a metric in every step, statistics of batch "
@@ -65,9 +76,26 @@ RULE = Rule(
                 en="Join them: one flat buffer or bucket instead of a call for each tensor.",
                 zh="合并：用一个展平的缓冲区或 bucket 代替逐张量调用。",
             ),
+            # Of what may be a late peer nobody knows what joining wins.
+            only_if=(small_collective_median_ns <= 50_000,),
             unless=(small_collectives_per_step <= 1,),
             clears=small_collective_share <= 0.02,
             patch=BUCKETED,
+        ),
+        Remedy(
+            Text(
+                en="Compare the traces of all ranks before changing anything: a rank that spends far less in "
+                "these collectives is late, and the others wait for it.",
+                zh="改动之前先对比所有 rank 的 trace：在这些集合通信中耗时明显更短的 rank 迟到，"
+                "其他 rank 在等它。",
+            ),
+            unless=(small_collective_median_ns <= 50_000,),
+            clears=small_collective_share <= 0.02,
+            is_step_towards=True,
+            with_all_ranks=Text(
+                en="Look which rank starts each of these collectives last: the others may be waiting for it.",
+                zh="查看每次集合通信由哪个 rank 最后开始：其他 rank 可能都在等它。",
+            ),
         ),
         Remedy(
             Text(
@@ -90,6 +118,10 @@ RULE = Rule(
         small_of_communication_share: Text(
             en="our choice: more than half; with less, another rule of communication speaks",
             zh="自定：超过一半；不足一半时由其他通信规则报告",
+        ),
+        small_collective_median_ns: Text(
+            en="our choice, 50 µs: within a node such a message takes tens of microseconds",
+            zh="自定，50 µs：节点内此类消息需要数十微秒",
         ),
         small_collectives_per_step: Text(
             en="our choice: a single one in a step has nothing to be joined with",

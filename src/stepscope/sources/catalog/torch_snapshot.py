@@ -78,11 +78,11 @@ class _Reader:
 
     def read(self, top: Mapping[str, Any]) -> Snapshot:
         """The whole snapshot."""
-        segments: list[tuple[int, int, int, bool]] = []
+        segments: list[tuple[int, int, int, bool, int, bool]] = []
         blocks: list[tuple[int, int, int, int, int, int]] = []
         for segment in self.rows(top["segments"]):
             self.segment(segment, segments, blocks)
-        history: list[tuple[int, int, int, int, int, int, int]] = []
+        history: list[tuple[int, int, int, int, int, int, int, int]] = []
         traces = top.get("device_traces")
         for device, entries in enumerate(traces if isinstance(traces, list) else ()):
             for entry in self.rows(entries):
@@ -91,10 +91,15 @@ class _Reader:
             raise InputError(self.name, "the snapshot holds no segment and no history", _RECORD)
         return Snapshot(
             name=self.name,
-            segments=Segments(*_columns(segments, (np.int64, np.int64, np.int32, np.bool_))),
+            segments=Segments(
+                *_columns(segments, (np.int64, np.int64, np.int32, np.bool_, np.int64, np.bool_))
+            ),
             blocks=Blocks(*_columns(blocks, (np.int64, np.int64, np.int64, np.int8, np.int32, np.int32))),
             history=History(
-                *_columns(history, (np.int32, np.int8, np.int64, np.int64, np.int64, np.int64, np.int32))
+                *_columns(
+                    history,
+                    (np.int32, np.int8, np.int64, np.int64, np.int64, np.int64, np.int32, np.int64),
+                )
             ),
             stacks=tuple(self.stacks),
             settings=_settings(top.get("allocator_settings")),
@@ -125,7 +130,10 @@ class _Reader:
             self.num_odd += 1
             return
         place, at = len(segments), address
-        segments.append((address, size, device, segment.get("is_expandable") is True))
+        pool = segment.get("segment_pool_id")
+        is_private = isinstance(pool, (tuple, list)) and any(_whole(each) for each in pool)
+        is_growing = segment.get("is_expandable") is True
+        segments.append((address, size, device, is_growing, _stream(segment), is_private))
         for block in self.rows(segment.get("blocks")):
             held, state = _whole(block.get("size")), STATES.get(_text(block.get("state")))
             if held is None or state is None:
@@ -162,6 +170,7 @@ class _Reader:
                 # What cannot be a time since the epoch in nanoseconds is none.
                 time_us * 1000 if time_us is not None and time_us < MAX_US else ABSENT_I64,
                 self.stack(entry.get("frames")),
+                _stream(entry),
             )
         )
 
@@ -189,6 +198,12 @@ def _whole(value: Any) -> int | None:
     """A number that a size or an address can be, `None` for anything else."""
     is_number = isinstance(value, int) and not isinstance(value, bool)
     return value if is_number and 0 <= value < 1 << 62 else None
+
+
+def _stream(row: Mapping[str, Any]) -> int:
+    """The stream of a segment or an entry, ABSENT_I64 where none is told."""
+    told = _whole(row.get("stream"))
+    return ABSENT_I64 if told is None else told
 
 
 def _text(value: Any) -> str:
