@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -12,6 +13,7 @@ from typing import Any
 
 from stepscope import offline
 from stepscope.mcp.root import Roots
+from stepscope.model import redact
 from stepscope.model.error import UsageError
 from stepscope.model.report import Report
 from stepscope.model.text import Lang
@@ -48,6 +50,7 @@ class Desk:
         self.doctor = doctor
         self.lang = lang
         self._redact_key = redact_key
+        self._key = redact_key.encode() if redact_key else redact.key_of_inputs(roots.folders)
         self._diagnose = diagnose
         self._lock = threading.Lock()
         self._reports: OrderedDict[str, Asked] = OrderedDict()
@@ -79,6 +82,15 @@ class Desk:
             with self._lock:
                 self._running.pop(handle, None)
         return known
+
+    def shown(self, text: str) -> str:
+        """A text that speaks of files, as an agent may see it: paths from a root on, no secrets, pseudonyms for
+        identities (under a key of the roots where the site has none: no input's is at hand)."""
+        plain, _ = redact.without_secrets(self.roots.relative(text))
+        known = redact.identities_in_text(plain)
+        for path in (*self.roots.folders, *filter(lambda word: "/" in word, re.split(r"[\s'\"]+|::", plain))):
+            known = known | redact.identities_in_path(path)
+        return redact.Pseudonyms(self._key, known).apply(plain)
 
     def report(self, handle: str) -> Asked:
         """A report by its handle. Raises UsageError for one that is not at hand (any more)."""

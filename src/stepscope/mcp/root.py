@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,6 +40,21 @@ class Roots:
             if not os.path.isdir(folder):
                 raise UsageError(f"{folder}: is no directory; give an existing one to --root")
         self._roots = [Path(os.path.realpath(folder)) for folder in folders]
+        written = {str(root) for root in self._roots} | set(map(os.path.abspath, folders))
+        # The root `/` is the beginning of every path: there is nothing to leave off.
+        longest_first = sorted((re.escape(each) for each in written - {os.sep}), key=len, reverse=True)
+        self._written = re.compile(
+            rf"(?:{'|'.join(longest_first) or '(?!)'})(?:(?P<below>{os.sep})|(?![\w.-]))"
+        )
+
+    @property
+    def folders(self) -> list[str]:
+        """Their real paths."""
+        return list(map(str, self._roots))
+
+    def relative(self, text: str) -> str:
+        """The text with the paths of the roots left off: a path under one begins there."""
+        return self._written.sub(lambda match: "" if match["below"] else ".", text)
 
     def files(self, paths: Sequence[str]) -> list[Found]:
         """The traces that these paths name. Raises RefusedError for anything outside, whether it is there or

@@ -19,7 +19,6 @@ from mcp.server.stdio import stdio_server
 from stepscope.mcp.desk import Desk
 from stepscope.mcp.tool import BY_NAME, TOOLS, checked
 from stepscope.model.error import StepscopeError, UsageError
-from stepscope.model.redact import without_secrets
 from stepscope.version import VERSION
 
 INSTRUCTIONS = (
@@ -57,7 +56,7 @@ async def _serve(desk: Desk) -> None:
             async with slots:
                 text = await _in_thread(lambda: msgspec.json.encode(tool.run(desk, given)).decode())
         except StepscopeError as error:
-            return _told(without_secrets(" ".join(str(error).split()))[0][:_MAX_ERROR], is_error=True)
+            return _told(desk.shown(" ".join(str(error).split()))[:_MAX_ERROR], is_error=True)
         except Exception as error:  # noqa: BLE001  one bad call must not end the server
             line = f"{type(error).__name__}: this is a fault of stepscope; please report it with the call"
             return _told(line, is_error=True)
