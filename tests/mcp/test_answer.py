@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import stepscope
+from stepscope import offline
 from stepscope.mcp import answer, query
 from stepscope.mcp.desk import MAX_REPORTS, Asked, Desk
 from stepscope.mcp.root import Roots
@@ -84,11 +85,11 @@ def test_what_does_not_fit_is_counted() -> None:
 
 def test_reports_are_forgotten_least_recently_used_first(tmp_path: Path) -> None:
     made = []
-    report = stepscope.diagnose(DEMO)
+    diagnosed = offline.diagnosed(DEMO)
 
     def diagnose(paths: Any, **more: Any) -> Any:
         made.append(Path(paths[0]).name)
-        return report
+        return diagnosed
 
     for i in range(MAX_REPORTS + 1):
         (tmp_path / f"{i}.json").write_text("{}")

@@ -11,12 +11,16 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import anyio
 import msgspec
 from mcp import types
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
+from pydantic import ValidationError
 
 from stepscope.mcp.desk import Desk
+from stepscope.mcp.message import id_of
 from stepscope.mcp.tool import BY_NAME, TOOLS, checked
 from stepscope.model.error import StepscopeError, UsageError
 from stepscope.version import VERSION
@@ -69,11 +73,40 @@ async def _serve(desk: Desk) -> None:
         on_list_tools=list_tools,
         on_call_tool=call_tool,
     )
-    async with stdio_server() as (reading, writing):
-        await server.run(reading, writing, server.create_initialization_options())
+    async with stdio_server() as (reading, writing), anyio.create_task_group() as tasks:
+        passing, passed = anyio.create_memory_object_stream[Any](0)
+        tasks.start_soon(_refuse_unread, reading, writing, passing)
+        await server.run(passed, writing, server.create_initialization_options())
+
+
+async def _refuse_unread(reading: Any, writing: Any, passing: Any) -> None:
+    """Pass on every message; a line that is none is answered here where it has an id.
+
+    The SDK drops such a line without a word, and who sent it would wait for ever.
+    """
+    async with passing:
+        async for item in reading:
+            if not isinstance(item, Exception):
+                await passing.send(item)
+            elif (asked := id_of(_line_of(item))) is not None:
+                fault = types.ErrorData(code=types.PARSE_ERROR, message=_UNREAD)
+                error = types.JSONRPCError(jsonrpc="2.0", id=asked, error=fault)
+                await writing.send(SessionMessage(error))
+
+
+def _line_of(error: Exception) -> str:
+    """The line that was no message, as the SDK's validation keeps it."""
+    for each in error.errors() if isinstance(error, ValidationError) else ():
+        if isinstance(each["input"], str):
+            return each["input"]
+    return ""
 
 
 _MAX_ERROR = 600
+_UNREAD = (
+    "the line is no message of JSON-RPC 2.0: no JSON in UTF-8, half of a surrogate pair, "
+    "too many lists in lists, or a field that is missing; nothing was run"
+)
 _WORKER = "stepscope mcp call"
 
 
