@@ -142,3 +142,22 @@ def test_a_table_has_the_same_columns_whatever_the_report() -> None:
     account = report.accounting[0]
     assert row["idle.input_ns"] == account.idle.input_ns
     assert row["device.index"] == account.device.index
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_findings_of_several_ranks_fit_with_the_call_for_the_rest(shared_data: Path, lang: Any) -> None:
+    folder = shared_data / "traces/param/dlrm_kineto"
+    report = stepscope.diagnose(folder, lang=lang)
+    asked = Asked("r-0123456789", report, lang)
+    seen: list[str] = []
+    while True:
+        told = answer.findings(asked, severity=None, offset=len(seen))
+        assert answer.num_tokens(told) <= answer.MAX_TOKENS
+        seen += [each["finding"] for each in told["findings"]]
+        rest = [each for each in told["next"] if each["tool"] == "findings"]
+        assert told.get("left_out", {}).get("findings", 0) == told["count"] - len(seen)
+        if not rest:
+            break
+        assert rest[0]["arguments"]["offset"] == len(seen)
+    assert seen == [each.id for each in report.findings]
+    assert len({rank for each in report.findings for rank in each.subject.ranks or ()}) > 1

@@ -41,8 +41,22 @@ def outcome(root: Path, path: str) -> str:
     return f"{[each.name for each in found.traces]} {found.strays}"
 
 
-PLACES = ("out/{}", "out/{}/there.json", "[o]ut/{}", "[o]ut/{}/there.json", "o*/{}/*", "*/{}/there.json", "**/{}/*.json",
-          "sub/../out/{}", "o*/{}*", "??t/{}/**", "out/{}/*", "sub/[o]ut/{}", "*/*/{}", "[o]ut/{}::member")  # fmt: skip
+PLACES = (
+    "out/{}",
+    "out/{}/there.json",
+    "[o]ut/{}",
+    "[o]ut/{}/there.json",
+    "o*/{}/*",
+    "*/{}/there.json",
+    "**/{}/*.json",
+    "sub/../out/{}",
+    "o*/{}*",
+    "??t/{}/**",
+    "out/{}/*",
+    "sub/[o]ut/{}",
+    "*/*/{}",
+    "[o]ut/{}::member",
+)
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -80,9 +94,29 @@ def test_a_stray_link_is_named_and_the_rest_is_found(root: Path, path: str, targ
 
 @pytest.mark.parametrize(
     "pattern",
-    ["*", "*.gz", "*.json", "sub/*", "*/*.json", "within/*", "w*/*", "**/*.gz", "**", "sub/**", "[ab].json*", "?.json",
-     ".h*/*", ".*", "*/deep/*", "**/d*", "nothing*", "[!a]*", "sub/[dn]*/*", "*/c.json"],
-)  # fmt: skip
+    [
+        "*",
+        "*.gz",
+        "*.json",
+        "sub/*",
+        "*/*.json",
+        "within/*",
+        "w*/*",
+        "**/*.gz",
+        "**",
+        "sub/**",
+        "[ab].json*",
+        "?.json",
+        ".h*/*",
+        ".*",
+        "*/deep/*",
+        "**/d*",
+        "nothing*",
+        "[!a]*",
+        "sub/[dn]*/*",
+        "*/c.json",
+    ],
+)
 def test_patterns_find_what_glob_finds(root: Path, pattern: str) -> None:
     wanted = {
         str(Path(path).resolve().relative_to(root.resolve()))

@@ -87,8 +87,10 @@ class Desk:
         return known
 
     def shown(self, text: str) -> str:
-        """A text that speaks of files, as an agent may see it: paths from a root on, no secrets, and
-        pseudonyms for identities (under a key of the roots where the site has none: no input's is at hand)."""
+        """A text that speaks of files, as an agent may see it: paths from a root on, no secrets, pseudonyms.
+
+        Their key is of the roots where the site has none: no input's digest is at hand.
+        """
         plain, _ = redact.without_secrets(self.roots.relative(text))
         known = redact.identities_in_text(plain)
         for path in (*self.roots.folders, *filter(lambda word: "/" in word, re.split(r"[\s'\"]+|::", plain))):

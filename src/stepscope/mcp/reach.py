@@ -54,8 +54,10 @@ def _sort_in(entry: str, root_of: RootOf, found: Reached) -> None:
 
 
 def _below(folder: str) -> Iterator[str]:
-    for inside, _, names in os.walk(folder):
-        yield from (os.path.join(inside, name) for name in names)
+    for inside, folders, names in os.walk(folder):
+        # A link may call itself a file and lead to a folder.
+        links = (name for name in folders if os.path.islink(os.path.join(inside, name)))
+        yield from (os.path.join(inside, name) for name in (*names, *links))
 
 
 def _matching(folder: str, parts: tuple[str, ...], root_of: RootOf, strays: list[str]) -> Iterator[str]:
