@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import os
 import sys
@@ -95,10 +96,13 @@ async def _refuse_unread(reading: Any, writing: Any, passing: Any) -> None:
 
 
 def _line_of(error: Exception) -> str:
-    """The line that was no message, as the SDK's validation keeps it."""
+    """The line that was no message, as the SDK's validation keeps it: as text where it is no JSON, or else as
+    what lacks a field that one of the kinds of messages has."""
     for each in error.errors() if isinstance(error, ValidationError) else ():
-        if isinstance(each["input"], str):
-            return each["input"]
+        if each["type"] == "json_invalid":
+            return str(each["input"])
+        if each["type"] == "missing" and len(each["loc"]) <= 2 and isinstance(each["input"], dict):
+            return json.dumps(each["input"])
     return ""
 
 
