@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import stepscope
+from stepscope import offline
 from stepscope.mcp import answer, query
 from stepscope.mcp.desk import MAX_REPORTS, Asked, Desk
 from stepscope.mcp.root import Roots
@@ -84,11 +85,11 @@ def test_what_does_not_fit_is_counted() -> None:
 
 def test_reports_are_forgotten_least_recently_used_first(tmp_path: Path) -> None:
     made = []
-    report = stepscope.diagnose(DEMO)
+    diagnosed = offline.diagnosed(DEMO)
 
     def diagnose(paths: Any, **more: Any) -> Any:
         made.append(Path(paths[0]).name)
-        return report
+        return diagnosed
 
     for i in range(MAX_REPORTS + 1):
         (tmp_path / f"{i}.json").write_text("{}")
@@ -141,3 +142,22 @@ def test_a_table_has_the_same_columns_whatever_the_report() -> None:
     account = report.accounting[0]
     assert row["idle.input_ns"] == account.idle.input_ns
     assert row["device.index"] == account.device.index
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_findings_of_several_ranks_fit_with_the_call_for_the_rest(shared_data: Path, lang: Any) -> None:
+    folder = shared_data / "traces/param/dlrm_kineto"
+    report = stepscope.diagnose(folder, lang=lang)
+    asked = Asked("r-0123456789", report, lang)
+    seen: list[str] = []
+    while True:
+        told = answer.findings(asked, severity=None, offset=len(seen))
+        assert answer.num_tokens(told) <= answer.MAX_TOKENS
+        seen += [each["finding"] for each in told["findings"]]
+        rest = [each for each in told["next"] if each["tool"] == "findings"]
+        assert told.get("left_out", {}).get("findings", 0) == told["count"] - len(seen)
+        if not rest:
+            break
+        assert rest[0]["arguments"]["offset"] == len(seen)
+    assert seen == [each.id for each in report.findings]
+    assert len({rank for each in report.findings for rank in each.subject.ranks or ()}) > 1

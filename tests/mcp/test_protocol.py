@@ -102,8 +102,8 @@ HOSTILE: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("diagnose", {"paths": ["link.json.gz"]}, "outside of the folders that may be read"),
     ("diagnose", {"paths": ["linked/outside.json.gz"]}, "outside of the folders that may be read"),
     ("diagnose", {"paths": ["linked/*.gz"]}, "outside of the folders that may be read"),
-    ("diagnose", {"paths": ["*.gz"]}, "outside of the folders that may be read"),
-    ("diagnose", {"paths": ["."]}, "outside of the folders that may be read"),
+    ("diagnose", {"paths": ["link*/outside.json.gz"]}, "only links there that lead out of"),
+    ("diagnose", {"paths": ["link*/nothing.json.gz"]}, "only links there that lead out of"),
     ("diagnose", {"paths": ["*/../../*.gz"]}, "a pattern may not hold '..'"),
     ("diagnose", {"paths": ["http://127.0.0.1:9/a.json"]}, "no path of a file here"),
     ("diagnose", {"paths": ["file:///etc/passwd"]}, "no path of a file here"),
@@ -225,7 +225,7 @@ def test_a_long_call_does_not_hold_up_the_end(folder: Path) -> None:
     script = (
         "import sys, time\nfrom stepscope import offline\n"
         "def slow(*words, **more):\n    print('started', file=sys.stderr, flush=True)\n    time.sleep(60)\n"
-        "offline.diagnose = slow\n"
+        "offline.diagnosed = slow\n"
         "from stepscope.cli import main\nsys.exit(main(['mcp']))\n"
     )
     with subprocess.Popen([sys.executable, "-c", script], cwd=folder, **PIPES) as process:

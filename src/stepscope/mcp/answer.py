@@ -13,7 +13,7 @@ import msgspec
 from stepscope.mcp.desk import Asked
 from stepscope.mcp.query import short
 from stepscope.model import report
-from stepscope.model.text import Lang, duration, number, percent
+from stepscope.model.text import Lang, Text, duration, number, percent
 from stepscope.rules.rule import Rule
 from stepscope.views.detail import input_error, issue_detail, withheld_why
 from stepscope.views.explain import clauses, facts, gates
@@ -33,6 +33,10 @@ from stepscope.views.shape import (
 
 MAX_TOKENS = 1_500
 """Of one answer: a page that an agent reads beside its own work."""
+STRAY = Text(
+    en="{}: a link that leads out of the folders that may be read, or to nothing; left out",
+    zh="{}：此链接指向可读目录之外，或指向不存在的文件；已略去",
+)
 _ASCII_A_TOKEN = 3.0
 _NAME = 90
 _SENTENCE = 300
@@ -63,7 +67,10 @@ def diagnosis(asked: Asked) -> dict[str, Any]:
         "cards": [_card(card, whole, lang) for card in whole.cards],
         "withheld": [_withheld(each, lang) for each in health.withheld],
         "issues": [text(issue_detail(each, lang)) for each in told_issues(health) if each.effect != "none"],
-        "unused_inputs": [text(input_error(each, lang)) for each in whole.inputs if each.error is not None],
+        "unused_inputs": [
+            *(text(STRAY.in_(lang).format(each)) for each in asked.strays),
+            *(text(input_error(each, lang)) for each in whole.inputs if each.error is not None),
+        ],
         "undecided": [_undecided(each) for each in whole.undecided],
         "next": _next(asked),
     }
@@ -82,12 +89,15 @@ def findings(asked: Asked, *, severity: str | None, offset: int) -> dict[str, An
         if shown
         else [call("query", "where the time went", report=asked.handle, table="accounting")],
     }
-    answer = fitted(answer, ("findings",))
-    if "left_out" in answer and answer["findings"]:
-        again = offset + len(answer["findings"])
-        more = {"severity": severity} if severity is not None else {}
-        answer["next"].append(call("findings", "the rest", report=asked.handle, offset=again, **more))
-    return answer
+    whole = fitted(answer, ("findings",))
+    if "left_out" not in whole:
+        return whole
+    # The call for the rest takes room too, the most where the offset is the largest.
+    more = {"severity": severity} if severity is not None else {}
+    rest = call("findings", "the rest", report=asked.handle, offset=len(of), **more)
+    cut = fitted({**answer, "next": [*answer["next"], rest]}, ("findings",))
+    rest["arguments"]["offset"] = offset + len(cut.get("findings", ()))
+    return cut
 
 
 def evidence(asked: Asked, finding: report.Finding) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import os
 import sys
@@ -11,15 +12,18 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import anyio
 import msgspec
 from mcp import types
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
+from pydantic import ValidationError
 
 from stepscope.mcp.desk import Desk
+from stepscope.mcp.message import id_of
 from stepscope.mcp.tool import BY_NAME, TOOLS, checked
 from stepscope.model.error import StepscopeError, UsageError
-from stepscope.model.redact import without_secrets
 from stepscope.version import VERSION
 
 INSTRUCTIONS = (
@@ -57,7 +61,7 @@ async def _serve(desk: Desk) -> None:
             async with slots:
                 text = await _in_thread(lambda: msgspec.json.encode(tool.run(desk, given)).decode())
         except StepscopeError as error:
-            return _told(without_secrets(" ".join(str(error).split()))[0][:_MAX_ERROR], is_error=True)
+            return _told(desk.shown(" ".join(str(error).split()))[:_MAX_ERROR], is_error=True)
         except Exception as error:  # noqa: BLE001  one bad call must not end the server
             line = f"{type(error).__name__}: this is a fault of stepscope; please report it with the call"
             return _told(line, is_error=True)
@@ -70,11 +74,43 @@ async def _serve(desk: Desk) -> None:
         on_list_tools=list_tools,
         on_call_tool=call_tool,
     )
-    async with stdio_server() as (reading, writing):
-        await server.run(reading, writing, server.create_initialization_options())
+    async with stdio_server() as (reading, writing), anyio.create_task_group() as tasks:
+        passing, passed = anyio.create_memory_object_stream[Any](0)
+        tasks.start_soon(_refuse_unread, reading, writing, passing)
+        await server.run(passed, writing, server.create_initialization_options())
+
+
+async def _refuse_unread(reading: Any, writing: Any, passing: Any) -> None:
+    """Pass on every message; a line that is none is answered here where it has an id.
+
+    The SDK drops such a line without a word, and who sent it would wait for ever.
+    """
+    async with passing:
+        async for item in reading:
+            if not isinstance(item, Exception):
+                await passing.send(item)
+            elif (asked := id_of(_line_of(item))) is not None:
+                fault = types.ErrorData(code=types.PARSE_ERROR, message=_UNREAD)
+                error = types.JSONRPCError(jsonrpc="2.0", id=asked, error=fault)
+                await writing.send(SessionMessage(error))
+
+
+def _line_of(error: Exception) -> str:
+    """The line that was no message, as the SDK's validation keeps it: as text where it is no JSON, or else as
+    what lacks a field that one of the kinds of messages has."""
+    for each in error.errors() if isinstance(error, ValidationError) else ():
+        if each["type"] == "json_invalid":
+            return str(each["input"])
+        if each["type"] == "missing" and len(each["loc"]) <= 2 and isinstance(each["input"], dict):
+            return json.dumps(each["input"])
+    return ""
 
 
 _MAX_ERROR = 600
+_UNREAD = (
+    "the line is no message of JSON-RPC 2.0: no JSON in UTF-8, half of a surrogate pair, "
+    "too many lists in lists, or a field that is missing; nothing was run"
+)
 _WORKER = "stepscope mcp call"
 
 

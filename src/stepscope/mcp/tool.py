@@ -15,6 +15,7 @@ import msgspec
 
 from stepscope.mcp import answer, query
 from stepscope.mcp.desk import Desk
+from stepscope.model import redact
 from stepscope.model.error import UsageError
 from stepscope.model.text import LANGS
 from stepscope.rules import load_catalog
@@ -91,7 +92,7 @@ def _explain(desk: Desk, given: Arguments) -> Any:
 
 
 def _doctor(desk: Desk, given: Arguments) -> Any:
-    checks = msgspec.to_builtins(desk.doctor())
+    checks = redact.map_strings(msgspec.to_builtins(desk.doctor()), desk.shown, frozenset())
     again = answer.call("diagnose", "every trace under the first root", paths=["."])
     return answer.fitted({"checks": checks, "next": [again]}, ("checks",))
 

@@ -170,12 +170,12 @@ def diagnosed(
             rules_config if isinstance(rules_config, Mapping) else read_thresholds(rules_config)
         )
     reads = read_all(given, Wanted(steps, model_flops), jobs, on_progress, discover)
+    if shown_as:
+        reads = renamed(reads, shown_as)
     if not any(read.input.error is None for read in reads):
         raise nothing_read(reads)
     if steps is not None:
         check_steps(steps, reads)
-    if shown_as:
-        reads = [renamed(read, shown_as.get(read.input.name)) for read in reads]
     analyses, inputs = one_file_a_rank(reads)
     if rank is not None:
         found = sorted({a.rank for a in analyses if a.rank is not None})
@@ -194,6 +194,8 @@ def diagnosed(
     known = redact.NOBODY
     for read in reads:
         known = known | read.known
+        if shown_as:  # the folder that is left off may be what says that a name is a user's
+            known = known | redact.identities_in_path(read.path) | redact.identities_in_path(read.input.name)
     key = redact_key.encode() if redact_key else redact.key_of_inputs(i.sha256 or i.name for i in inputs)
     return Diagnosed(
         shown(redact.redact_report(report, key=key, known=known, keep_identities=keep_identities)),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -258,8 +259,28 @@ def _unreadable(name: str, error: OSError) -> InputError:
     return InputError(name, f"cannot be read: {why}", "check the path and its permissions")
 
 
-def renamed(read: Read, name: str | None) -> Read:
-    return dataclasses.replace(read, input=msgspec.structs.replace(read.input, name=name)) if name else read
+def renamed(reads: Sequence[Read], shown_as: Mapping[str, str]) -> list[Read]:
+    """The reads under the names to show, and their errors, which may name other inputs and archives too."""
+    from stepscope.trace.discover import MEMBER
+
+    names = {path.partition(MEMBER)[0]: name.partition(MEMBER)[0] for path, name in shown_as.items()}
+    names |= shown_as
+    paths = re.compile(
+        "|".join(map(re.escape, sorted(filter(None, names), key=len, reverse=True))) or r"(?!)"
+    )
+
+    def shown(error: str | None) -> str | None:
+        return paths.sub(lambda match: names[match[0]], error) if error is not None else None
+
+    return [
+        dataclasses.replace(
+            read,
+            input=msgspec.structs.replace(
+                read.input, name=shown_as.get(read.input.name, read.input.name), error=shown(read.input.error)
+            ),
+        )
+        for read in reads
+    ]
 
 
 def nothing_read(reads: Sequence[Read]) -> StepscopeError:

@@ -116,16 +116,16 @@ def _certainty(match: re.Match[str]) -> bool | None:
     if homes in ("user", "users", "User"):  # also names of a package
         if not is_rooted or (not before and not is_at_root):
             return None
-        if before and (is_of_code or _HOMELIKE.match(before[0]) or before == ["run"]):
+        if before and ((is_of_code and not is_at_root) or _HOMELIKE.match(before[0]) or before == ["run"]):
             return None  # `/run/user/1000` holds what runs
-        return is_mounted or len(before) <= 3
+        return is_mounted or (len(before) <= 3 and not is_of_code)
     if not is_rooted:
         if not homes.startswith("home") or (before and not is_mounted):
             return None
         return False if before or _is_path_of_its_own(match) else None
     if len(before) <= 1 or is_mounted or homes != "home":
         return not is_of_code or homes != "home"
-    return None if is_of_code else False
+    return None if is_of_code and not is_at_root else False
 
 
 def _is_path_of_its_own(match: re.Match[str]) -> bool:
@@ -137,7 +137,8 @@ def _is_path_of_its_own(match: re.Match[str]) -> bool:
     return name.end() == len(match.string) and (not before or before.endswith(("::", '"', "'", "=")))
 
 
-def _is_nobody(name: str) -> bool:
+def is_nobody(name: str) -> bool:
+    """Whether a directory is named for no person: too short, a number, or one of the usual ones."""
     return (
         len(name) < 2
         or not (name[0].isalnum() or name[0] == "_")
@@ -152,7 +153,7 @@ def _is_nobody(name: str) -> bool:
 
 def _is_code(name: str) -> bool:
     """Whether a directory below the first of a home looks like a project's, not like a person's."""
-    return any(char.isupper() or char in "-_." for char in name) or len(name) < 3 or _is_nobody(name)
+    return any(char.isupper() or char in "-_." for char in name) or len(name) < 3 or is_nobody(name)
 
 
 def owners(text: str) -> Iterator[tuple[int, int, bool]]:
@@ -188,7 +189,7 @@ def owners(text: str) -> Iterator[tuple[int, int, bool]]:
         is_named = _ONE_PSEUDONYM.match(name) is not None
         if is_account and _is_code(name) and not is_named:
             continue
-        if not _is_nobody(name) and not is_short_sorting:
+        if not is_nobody(name) and not is_short_sorting:
             yield at, at + len(name), is_sure and not is_account
         elif not is_named and not is_short_sorting:
             continue
@@ -209,7 +210,7 @@ def owners(text: str) -> Iterator[tuple[int, int, bool]]:
         name = second["name"].rstrip(".")
         is_of_group = is_sorted or (name.startswith(first["name"]) and name != first["name"])
         is_of_group = is_of_group or (first["name"].isupper() and not is_named)
-        is_person = not _is_nobody(name) if is_of_group else not _is_code(name)
+        is_person = not is_nobody(name) if is_of_group else not _is_code(name)
         if is_person and (is_of_group or _ANY_PART.match(text, second.end())):
             behind = second.end()
             yield at, at + len(name), is_sure and is_of_group

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from stepscope.model.redact.address import is_address_in_context, replace_addresses
-from stepscope.model.redact.home import home_owners, replace_owners
+from stepscope.model.redact.home import home_owners, is_nobody, owners, replace_owners
 from stepscope.model.redact.host import (
     NAME,
     hosts_in_text,
@@ -67,6 +67,8 @@ _NAMED_USER = Pattern(
     rf"(?!{PSEUDONYM})(?P<name>{NAME})",
     re.IGNORECASE,
 )
+# A home wherever it is: `HOME=/data/7/ann`.
+_STATED_HOME = Pattern(rf"/(?:[^/\s]{{1,64}}/){{0,8}}(?!{PSEUDONYM})(?P<name>[A-Za-z0-9_][\w.-]{{0,64}})/?\Z")
 # What `id` prints.
 _ID = Pattern(r"(?P<head>\b(?:e?[ug]id|groups)=\d{1,10}\()(?P<name>[A-Za-z_][\w.-]{0,64})(?=\))")
 # A node of a graph has users too: `user: Embedding`, `user: convolution_default`.
@@ -107,6 +109,8 @@ def identities_in_tree(value: Any) -> Identities:
                     hosts.update(hosts_of_list(item))
             elif lowered in _USER_KEYS and re.fullmatch(NAME, item):
                 users.add(item)
+            elif lowered == "home" and (home := _STATED_HOME.match(item)) and not is_nobody(home["name"]):
+                users.add(home["name"])
             users.update(home_owners(item))
 
     walk(value, "")
@@ -132,6 +136,13 @@ def identities_in_text(text: str) -> Identities:
     return _stated(hosts, users)
 
 
+def identities_in_path(path: str) -> Identities:
+    """The identities of a path that may begin below a folder that is not shown: in a sentence `home/ann/x`
+    may be no path, here it is one."""
+    rooted = path if path.startswith(("/", "\\")) else f"/{path}"
+    return identities_in_text(rooted) | _stated((), (rooted[begin:end] for begin, end, _ in owners(rooted)))
+
+
 def key_of_inputs(digests: Iterable[str]) -> bytes:
     """The key used where a site has set none: the same inputs give the same pseudonyms."""
     return hashlib.sha256("\n".join(sorted(digests)).encode()).digest()
@@ -143,7 +154,7 @@ class Pseudonyms:
     def __init__(self, key: bytes, known: Identities = NOBODY) -> None:
         self._key = key
         self._hosts = _words(known.hosts, r"(?<![A-Za-z0-9])", r"(?![A-Za-z0-9])")
-        self._users = _words(known.users, r"(?<![A-Za-z0-9_])", r"(?![A-Za-z0-9_])")
+        self._users = _words(known.users, r"(?<![A-Za-z0-9])", r"(?![A-Za-z0-9])")
 
     def name(self, kind: str, value: str) -> str:
         """`kind-` and eight hex digits: the same for the same value under the same key."""
@@ -210,6 +221,7 @@ __all__ = [
     "NOBODY",
     "Identities",
     "Pseudonyms",
+    "identities_in_path",
     "identities_in_text",
     "identities_in_tree",
     "is_address_in_context",
