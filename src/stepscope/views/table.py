@@ -115,12 +115,16 @@ def _holds_parts(kind: Any) -> bool:
 
 def _cell(part: Any, path: tuple[str, ...]) -> Cell:
     """The value at a path. A list becomes its numbers with blanks between, or its texts with `; `, and `None`
-    where it is empty."""
+    where it is empty. A lone surrogate, which no UTF-8 can carry, and a NUL are U+FFFD."""
     for name in path:
         if part is None:
             return None
         part = getattr(part, name)
     if isinstance(part, tuple):
         has_text = any(isinstance(each, str) for each in part)
-        return ("; " if has_text else " ").join(map(str, part)) or None
+        part = ("; " if has_text else " ").join(map(str, part)) or None
+    if isinstance(part, str) and not part.isascii():
+        part = part.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(part, str):
+        part = part.replace("\0", "\N{REPLACEMENT CHARACTER}")
     return typing.cast("Cell", part)
