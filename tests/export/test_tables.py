@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
+import gzip
 import io
 import json
 import re
@@ -65,6 +67,23 @@ def test_a_saved_report_gives_the_same_tables(
         assert stepscope("export", "csv", source, "-o", tmp_path / out).code == 0
     for name in TABLES:
         assert (tmp_path / f"a/{name}.csv").read_bytes() == (tmp_path / f"b/{name}.csv").read_bytes()
+
+
+@pytest.mark.parametrize("kind", ["mark", "gzip", "both"])
+def test_a_saved_report_is_known_in_other_clothes(
+    kind: str, stepscope: Run, saved: Path, tmp_path: Path
+) -> None:
+    """With a byte order mark, as some editors save, and compressed, as reports are kept."""
+    data = saved.read_bytes()
+    data = data if kind == "gzip" else codecs.BOM_UTF8 + data
+    (tmp_path / "other").write_bytes(data if kind == "mark" else gzip.compress(data))
+    words = ["--table", "steps", "-o", "-"]
+    done = stepscope("export", "csv", tmp_path / "other", *words)
+    assert (done.code, done.err) == (0, "")
+    assert done.out == stepscope("export", "csv", saved, *words).out
+    done = stepscope("export", "ops", tmp_path / "other", "-o", tmp_path / "x")
+    assert (done.code, len(done.err.splitlines())) == (2, 1)
+    assert "is a report, and ops is made of traces" in done.err
 
 
 def test_one_table_goes_to_a_file_or_to_the_screen(stepscope: Run, saved: Path, tmp_path: Path) -> None:

@@ -122,9 +122,12 @@ def command(
             jobs=jobs,
             on_progress=progress.advance if progress.is_shown else None,
         )
-    if perfetto is not None:
+    if perfetto is not None and done.sources:
         _put_perfetto(done, perfetto, lang)
     option.put_report(done.report, form, lang, output)
+    if perfetto is not None and not done.sources:
+        what = "is not written: no trace is among the inputs; leave --perfetto out"
+        click.echo(f"stepscope: {perfetto}: {what}", err=True)
     return exit_code(done.report, fail_on)
 
 
@@ -143,13 +146,13 @@ def _check_perfetto(
 
 
 def _put_perfetto(done: Diagnosed, perfetto: str, lang: Lang) -> None:
+    from stepscope.export.again import far_line
     from stepscope.export.perfetto import write
 
     with target.packed_file(perfetto, "--perfetto") as file:
         written = write(done, file, lang)
-    if written.left_out:
-        what = f"{written.left_out:,} events with times far from all others are left out"
-        click.echo(f"stepscope: {perfetto}: {what}", err=True)
+    if left_out := far_line(written.left_out):
+        click.echo(f"stepscope: {perfetto}: {left_out}", err=True)
 
 
 def exit_code(report: Report, fail_on: str | None) -> int:

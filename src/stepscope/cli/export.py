@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 KINDS = ("ops", "csv", "parquet", "speedscope")
 TABLES = (
-    "accounting", "steps", "operators", "kernels", "collectives", "findings", "evidence", "culprits",
-    "remedies", "undecided", "issues", "withheld", "inputs", "stragglers",
+    "accounting", "steps", "operators", "operator_shapes", "modules", "efficiency", "kernels",
+    "collectives", "memory", "findings", "evidence", "culprits", "remedies", "undecided", "issues",
+    "withheld", "inputs", "stragglers",
 )  # fmt: skip
 """As in `stepscope.export.kind` and `stepscope.views.table`, which `--help` does not wait for."""
 
@@ -89,7 +90,9 @@ def _export_traces(kind: Kind, paths: tuple[str, ...], output: str, options: dic
     check_readable_twice(paths, f"export {kind.name}")
     done = offline.diagnosed(paths, **options)
     with target.packed_file(output) as file:
-        kind.writer_of_traces()(done, file)
+        left_out = kind.writer_of_traces()(done, file)
+    if left_out:
+        click.echo(f"stepscope: {output}: {left_out}", err=True)
 
 
 def _export_tables(
