@@ -35,6 +35,27 @@ def snapshot(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.parametrize("kind", ["ops", "speedscope"])
+def test_a_snapshot_alone_has_nothing_to_export(
+    kind: str, stepscope: Run, snapshot: Path, tmp_path: Path
+) -> None:
+    done = stepscope("export", kind, snapshot, "-o", tmp_path / "out")
+    assert done.code == 3
+    assert done.err.startswith(f"stepscope: {snapshot}: no trace is among the inputs")
+    assert len(done.err.splitlines()) == 1
+    assert os.listdir(tmp_path) == ["snapshot.pickle"]
+
+
+def test_a_snapshot_alone_has_no_perfetto_file(stepscope: Run, snapshot: Path, tmp_path: Path) -> None:
+    words = ["--format", "json", "--perfetto", tmp_path / "out"]
+    done = stepscope("diagnose", snapshot, *words)
+    assert (done.code, done.report["memory"][0]["source"]) == (0, "snapshot")
+    assert done.err == (
+        f"stepscope: {tmp_path}/out: is not written: no trace is among the inputs; leave --perfetto out\n"
+    )
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_snapshot_alone_gives_a_report(stepscope: Run, snapshot: Path) -> None:
     done = stepscope("diagnose", snapshot, "--format", "json")
     assert (done.code, done.err) == (0, "")

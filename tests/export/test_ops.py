@@ -16,10 +16,11 @@ from stepscope.analyse.summary import OTHERS, summary_of
 from stepscope.export import ops
 from stepscope.model.error import StepscopeError
 from stepscope.model.summary import OpSummary, TraceSummary, decode
-from stepscope.trace.category import Kind
+from stepscope.trace.category import DEVICE_KINDS, Kind, is_of, span_kinds
 from stepscope.trace.load import load
 from tests.cli.conftest import Run
 from tests.mcp.test_answer import traces
+from tests.views.perfetto.test_file import event, trace_file
 
 ROOT = Path(__file__).resolve().parents[2]
 DEMO = ROOT / "src/stepscope/demo/demo.pt.trace.json.gz"
@@ -37,9 +38,13 @@ def check_sums(found: TraceSummary, path: Path) -> None:
     """Calls, launches and device time are those of the trace."""
     trace = load(str(path))
     linked = link_trace(trace)
-    silent = {i for i, name in enumerate(trace.names) if name == "record_param_comms"}
-    num_ops = sum(i not in silent for i in trace.spans.name_id[linked.kinds == Kind.OP].tolist())
-    assert sum(found.op_steps.count) == num_ops
+    is_op = linked.kinds == Kind.OP
+    assert sum(found.op_steps.count) == int(is_op.sum())
+    assert sum(found.op_steps.host_ns) == int(trace.spans.dur_ns[is_op].sum())
+    assert found.left_out == int((~linked.is_good & is_of(span_kinds(trace), Kind.OP, *DEVICE_KINDS)).sum())
+    assert sum(found.op_steps.count) + found.left_out >= sum(
+        trace.cats[i] == "cpu_op" for i in trace.spans.cat_id.tolist()
+    )
     assert sum(found.kernel_steps.count) == len(linked.activities)
     duration = linked.activities.end_ns - linked.activities.start_ns
     assert sum(found.kernel_steps.device_ns) == int(duration.sum())
@@ -73,6 +78,25 @@ def test_the_ops_of_a_step_have_their_device_time() -> None:
         if found.kernels.op[kernel] >= 0:
             of_kernels[step] += device_ns
     assert {step: time for step, time in of_ops.items() if time} == dict(of_kernels)
+
+
+def test_an_op_that_writes_down_another_s_arguments_is_an_op_without_device_work(tmp_path: Path) -> None:
+    args = {"correlation": 1, "device": 0, "stream": 7}
+    path = trace_file(
+        tmp_path / "a.json",
+        [
+            event("c10d::allreduce_", 1, 90),
+            event("record_param_comms", 2, 50),
+            event("cudaLaunchKernel", 5, 2, cat="cuda_runtime", args={"correlation": 1}),
+            event("ncclDevKernel", 100, 30, tid=7, pid=0, cat="kernel", args=args),
+        ],
+    )
+    (found,) = exported(path)[0].traces
+    rows = sorted((row.name, row.count, row.host_ns, row.device_ns) for row in found.rows())
+    assert rows == [("c10d::allreduce_", 1, 90_000, 30_000), ("record_param_comms", 1, 50_000, 0)]
+    (kernel,) = found.kernels.op
+    assert found.texts[found.ops.name[kernel]] == "c10d::allreduce_"
+    assert found.left_out == 0
 
 
 def test_what_is_merged_keeps_every_sum() -> None:

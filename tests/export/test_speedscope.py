@@ -14,11 +14,14 @@ from hypothesis import strategies as st
 
 from stepscope import offline
 from stepscope.analyse.linked import link_trace
-from stepscope.export import speedscope
+from stepscope.export import perfetto, speedscope
 from stepscope.trace.load import load, load_bytes
 from stepscope.views.speedscope import SpeedscopeFile
+from tests.cli.conftest import Run
 from tests.export.nest import check
+from tests.views.perfetto.test_file import BASE_NS, event, trace_file
 
+FAR = "events with times far from all others are left out"
 ROOT = Path(__file__).resolve().parents[2]
 DEMO = ROOT / "src/stepscope/demo/demo.pt.trace.json.gz"
 
@@ -91,7 +94,40 @@ def test_any_events_make_a_sound_file(events: list[tuple[int, int, int, str]]) -
     linked = link_trace(trace)
     sink = io.BytesIO()
     file = SpeedscopeFile(sink, "x")
-    is_far = ~linked.is_good & (trace.spans.dur_ns >= 0)
-    file.add_trace(trace, linked.activities, is_far, "", int(trace.spans.ts_ns.min()))
+    file.add_trace(trace, linked.activities, linked.is_far, "", int(trace.spans.ts_ns.min()))
     file.close()
-    assert check(json.loads(sink.getvalue())) == len(events) - int(is_far.sum())
+    assert check(json.loads(sink.getvalue())) == len(events) - int(linked.is_far.sum()) == len(events)
+
+
+@pytest.mark.parametrize("dur", [-1, 0, 5, None])
+@pytest.mark.parametrize("cat", ["cpu_op", "kernel", "user_annotation", "of nobody's kind"])
+@pytest.mark.parametrize("ts", [0, -1.7e15, 9e14])
+def test_an_event_far_from_all_others_is_left_out_and_said(
+    ts: float, cat: str, dur: float | None, tmp_path: Path
+) -> None:
+    """Whatever its kind and duration: it would stretch the file over years."""
+    near = [event(f"op{i}", 7_200_000_000 + i * 10, 5) for i in range(20)]
+    path = trace_file(tmp_path / "a.json", [*near, event("far", ts, dur, cat=cat)])
+    done = offline.diagnosed(path)
+    sink = io.BytesIO()
+    said = speedscope.write(done, sink)
+    file = json.loads(sink.getvalue())
+    (profile,) = file["profiles"]
+    assert (profile["startValue"], profile["endValue"], len(profile["events"])) == (0, 195_000, 40)
+    assert said == f"1 {FAR}"
+    written = perfetto.write(done, io.BytesIO())
+    assert (written.slices, written.left_out) == (20, 1)
+    assert done.report.inputs[0].start_ns == BASE_NS + 7_200_000_000_000
+
+
+def test_what_is_left_out_is_said_on_stderr(tmp_path: Path, stepscope: Run) -> None:
+    near = [event(f"op{i}", 7_200_000_000 + i * 10, 5) for i in range(20)]
+    path = trace_file(tmp_path / "a.json", [*near, event("far", 0, -1), event("short", 7_200_000_005, -1)])
+    done = stepscope("export", "speedscope", path, "-o", tmp_path / "out")
+    assert (done.code, done.err) == (0, f"stepscope: {tmp_path}/out: 1 {FAR}\n")
+    done = stepscope("diagnose", path, "--perfetto", tmp_path / "out.pftrace")
+    assert (done.code, done.err) == (0, f"stepscope: {tmp_path}/out.pftrace: 1 {FAR}\n")
+    done = stepscope("export", "ops", path, "-o", tmp_path / "ops.json")
+    line = "2 events with a zero, negative or far-off time are left out"
+    assert (done.code, done.err) == (0, f"stepscope: {tmp_path}/ops.json: {line}\n")
+    assert json.loads((tmp_path / "ops.json").read_text())["traces"][0]["left_out"] == 2

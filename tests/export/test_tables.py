@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
+import gzip
 import io
 import json
 import re
@@ -12,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import stepscope as api
 from stepscope.cli import export as verb
@@ -65,6 +69,23 @@ def test_a_saved_report_gives_the_same_tables(
         assert (tmp_path / f"a/{name}.csv").read_bytes() == (tmp_path / f"b/{name}.csv").read_bytes()
 
 
+@pytest.mark.parametrize("kind", ["mark", "gzip", "both"])
+def test_a_saved_report_is_known_in_other_clothes(
+    kind: str, stepscope: Run, saved: Path, tmp_path: Path
+) -> None:
+    """With a byte order mark, as some editors save, and compressed, as reports are kept."""
+    data = saved.read_bytes()
+    data = data if kind == "gzip" else codecs.BOM_UTF8 + data
+    (tmp_path / "other").write_bytes(data if kind == "mark" else gzip.compress(data))
+    words = ["--table", "steps", "-o", "-"]
+    done = stepscope("export", "csv", tmp_path / "other", *words)
+    assert (done.code, done.err) == (0, "")
+    assert done.out == stepscope("export", "csv", saved, *words).out
+    done = stepscope("export", "ops", tmp_path / "other", "-o", tmp_path / "x")
+    assert (done.code, len(done.err.splitlines())) == (2, 1)
+    assert "is a report, and ops is made of traces" in done.err
+
+
 def test_one_table_goes_to_a_file_or_to_the_screen(stepscope: Run, saved: Path, tmp_path: Path) -> None:
     words = ["export", "csv", saved, "--table", "steps", "-o"]
     assert stepscope(*words, tmp_path / "steps.csv").code == 0
@@ -79,8 +100,66 @@ def test_no_cell_begins_like_a_formula(text: str) -> None:
     column = (Column("name", "text", ()), Column("delta", "integer", ()))
     data = csv_view.render(Table("t", column, ((text, -3), ("void f()", None))))
     rows = list(csv.reader(io.StringIO(data.decode(), newline="")))
-    assert rows[1] == ["'" + text, "-3"]  # a number is no formula
+    assert rows[1][0].startswith("'")
+    assert rows[1][0].replace("'", "") == text.replace("'", "")
+    assert rows[1][1] == "-3"  # a number is no formula
     assert rows[2] == ["void f()", ""]
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("x;=cmd|' /C calc'!A0", "x;'=cmd|' /C calc'!A0"),
+        ("x\t=1", "x\t'=1"),
+        ("\t=1", "'\t'=1"),
+        ("x; -1;\n+1", "x;' -1;\n'+1"),
+        ('x;"=1"', 'x;\'"=1"'),
+        ("void f<a, -1>(int); g-1", "void f<a, -1>(int); g-1"),
+        ("a-b=c", "a-b=c"),
+    ],
+)
+def test_no_part_of_a_cell_is_a_formula_under_another_separator(text: str, written: str) -> None:
+    assert csv_view.inert(text) == written
+
+
+@given(st.text(st.sampled_from("=+-@;\t\r\n \"'＝ab\0\x0b"), max_size=12))
+def test_whatever_separates_cells_none_begins_like_a_formula(text: str) -> None:
+    for part in re.split("[;\t\r\n]", csv_view.inert(text)):
+        assert not part.lstrip(' \x0b"').startswith(tuple("=+-@＝"))
+
+
+def test_a_long_text_without_a_formula_is_read_once() -> None:
+    """Each blank is looked at a bounded number of times: the square of this many would never end."""
+    text = "x" + "\n" * 2_000_000
+    assert csv_view.inert(text) == text
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_what_utf_8_cannot_carry_is_a_replacement_character(
+    kind: str, tmp_path: Path, stepscope: Run
+) -> None:
+    """Half of a surrogate pair and a NUL, in every text of a report that a trace can write."""
+    odd = "k\ud800x\0y"
+    args = {"correlation": 1, "device": 0, "stream": 7}
+    path = trace_file(
+        tmp_path / "a.json",
+        [
+            event(odd, 1, 50, args={"Input Dims": [[2]], "Input type": [odd]}),
+            event("cudaLaunchKernel", 5, 2, cat="cuda_runtime", args={"correlation": 1}),
+            event(odd, 10, 5, tid=7, pid=0, cat="kernel", args=args),
+        ],
+        deviceProperties=[{"id": 0, "name": odd}],
+    )
+    if kind == "parquet":
+        duckdb = pytest.importorskip("duckdb")
+    done = stepscope("export", kind, path, "-o", tmp_path / "out")
+    assert (done.code, done.err) == (0, "")
+    if kind == "csv":
+        (kernel,) = read_csv(tmp_path / "out/kernels.csv")
+        assert kernel["name"] == "k�x�y"
+    else:
+        found = duckdb.sql(f"select name from '{tmp_path}/out/kernels.parquet'").fetchall()
+        assert found == [("k�x�y",)]
 
 
 def test_a_hostile_kernel_name_stays_a_text_in_the_whole_way(tmp_path: Path, stepscope: Run) -> None:

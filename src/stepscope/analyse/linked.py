@@ -22,11 +22,13 @@ EVERYBODY, NOBODY = -1, -2
 class Linked:
     """A trace told apart: what each span is, which can be believed, and what launched what.
 
-    `kinds` and `is_good` are per span (`OTHER` where not good), `process_of_track` per track.
+    `kinds`, `is_good` and `is_far` are per span (`OTHER` where not good), `process_of_track` per track.
+    `is_far` is of the time alone: of every kind, and whatever the duration.
     """
 
     kinds: I32
     is_good: npt.NDArray[np.bool_]
+    is_far: npt.NDArray[np.bool_]
     facts: NameFacts
     process_of_track: I32
     is_launch_call: npt.NDArray[np.bool_]
@@ -37,7 +39,8 @@ class Linked:
 def link_trace(trace: Trace) -> Linked:
     """Judge the times of a trace and link its device work. Pure: the trace is not changed."""
     kinds = span_kinds(trace)
-    is_good, bad = health.good_rows(trace, kinds)
+    is_far = health.far_rows(trace, kinds)
+    is_good, bad = health.good_rows(trace, kinds, is_far)
     kinds = np.where(is_good, kinds, Kind.OTHER).astype(np.int32)
     facts = name_facts(trace, kinds)
     process_of_track = _processes(trace, kinds)
@@ -45,7 +48,7 @@ def link_trace(trace: Trace) -> Linked:
     activities = link(trace, kinds, process_of_track, is_launch_call)
     # A call that launched recorded work is a launch whatever its name.
     is_launch_call[activities.launch_row[activities.launch_row >= 0]] = True
-    return Linked(kinds, is_good, facts, process_of_track, is_launch_call, activities, tuple(bad))
+    return Linked(kinds, is_good, is_far, facts, process_of_track, is_launch_call, activities, tuple(bad))
 
 
 def _processes(trace: Trace, kinds: I32) -> I32:

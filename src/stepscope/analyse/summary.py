@@ -13,7 +13,7 @@ from stepscope.analyse.nest import innermost_of
 from stepscope.model import report
 from stepscope.model.summary import Kernels, KernelSteps, Ops, OpSteps, SummaryStep, TraceSummary
 from stepscope.model.trace import I32, I64, Trace
-from stepscope.trace.category import Kind
+from stepscope.trace.category import DEVICE_KINDS, Kind, is_of, span_kinds
 
 _Rows = npt.NDArray[np.intp]
 
@@ -34,17 +34,19 @@ def summary_of(
 
     `most` distinct ops and as many kernels are told apart, those of the most time; the others stand together,
     so that every sum stays. Ops belong to the step in which they begin, device work to that in which it was
-    launched (in which it begins, where no launch is known). Pure: the trace is not changed.
+    launched (in which it begins, where no launch is known). An op that only writes down another's arguments
+    is an op of its own, and what is launched within it is the other's. Pure: the trace is not changed.
     """
     spans, activities = trace.spans, linked.activities
     ordered = sorted(steps, key=lambda step: step.start_ns)
     silent = np.array([each in BOOKKEEPING for each in trace.names] or [False])
-    op_rows = np.flatnonzero((linked.kinds == Kind.OP) & ~silent[spans.name_id])
+    op_rows = np.flatnonzero(linked.kinds == Kind.OP)
+    is_summed = is_of(span_kinds(trace), Kind.OP, *DEVICE_KINDS)
     texts = _Texts(trace)
 
     dims, types = _shapes(trace)
     distinct, op_of = _distinct(np.stack([spans.name_id[op_rows], dims[op_rows], types[op_rows]], axis=1))
-    launcher = _launching_ops(trace, linked, op_rows)
+    launcher = _launching_ops(trace, linked, op_rows[~silent[spans.name_id[op_rows]]])
     of_launcher = launcher >= 0
     duration = activities.end_ns - activities.start_ns
     device_ns = np.zeros(len(spans.ts_ns), dtype=np.int64)
@@ -94,6 +96,7 @@ def summary_of(
         texts=texts.used,
         merged_ops=merged_ops,
         merged_kernels=merged_kernels,
+        left_out=int((is_summed & ~linked.is_good).sum()),
     )
 
 

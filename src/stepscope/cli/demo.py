@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stepscope.cli import option
+from stepscope.cli import option, target
 
 if TYPE_CHECKING:
     from stepscope.model.text import Lang
@@ -26,6 +26,8 @@ def command(form: str, output: str | None, lang: Lang) -> int:
     from stepscope import offline
 
     with as_file(files("stepscope.demo") / SAMPLE) as path:
+        if output not in (None, "-"):
+            target.check_output(output, inputs=[str(path)])
         report = offline.diagnose([path], lang=lang, shown_as={str(path): SAMPLE})
     option.put_report(report, form, lang, output)
     return 0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stepscope.cli import option
+from stepscope.cli import option, target
 
 if TYPE_CHECKING:
     from stepscope.model.report import Report
@@ -103,10 +103,11 @@ def command(
     from stepscope import offline
     from stepscope.cli.progress import Progress
 
+    inputs = paths if rules_config is None else (*paths, rules_config)
     if output not in (None, "-"):
-        option.check_output(output)
+        target.check_output(output, inputs=inputs)
     if perfetto is not None:
-        _check_perfetto(perfetto, paths, output)
+        _check_perfetto(perfetto, paths, inputs, output)
     with Progress() as progress:
         done = offline.diagnosed(
             paths,
@@ -121,34 +122,37 @@ def command(
             jobs=jobs,
             on_progress=progress.advance if progress.is_shown else None,
         )
-    if perfetto is not None:
+    if perfetto is not None and done.sources:
         _put_perfetto(done, perfetto, lang)
     option.put_report(done.report, form, lang, output)
+    if perfetto is not None and not done.sources:
+        what = "is not written: no trace is among the inputs; leave --perfetto out"
+        click.echo(f"stepscope: {perfetto}: {what}", err=True)
     return exit_code(done.report, fail_on)
 
 
-def _check_perfetto(perfetto: str, paths: tuple[str, ...], output: str | None) -> None:
+def _check_perfetto(
+    perfetto: str, paths: tuple[str, ...], inputs: tuple[str, ...], output: str | None
+) -> None:
     """Refuse early what could not be written later."""
     from stepscope.export.again import check_readable_twice
 
-    path = option.check_output(perfetto, "--perfetto")
+    path = target.check_output(perfetto, "--perfetto", inputs)
     if perfetto == "-":
         raise click.UsageError("--perfetto writes a file; give its name")
-    if output not in (None, "-") and path == option.check_output(output):
+    if output not in (None, "-") and path == target.check_output(output):
         raise click.UsageError(f"{perfetto}: is given to -o and to --perfetto; give two files")
-    if path.exists() and any(os.path.exists(each) and os.path.samefile(each, path) for each in paths):
-        raise click.UsageError(f"{perfetto}: is an input; give another file to --perfetto")
     check_readable_twice(paths, "--perfetto")
 
 
 def _put_perfetto(done: Diagnosed, perfetto: str, lang: Lang) -> None:
+    from stepscope.export.again import far_line
     from stepscope.export.perfetto import write
 
-    with option.packed_file(perfetto, "--perfetto") as file:
+    with target.packed_file(perfetto, "--perfetto") as file:
         written = write(done, file, lang)
-    if written.left_out:
-        what = f"{written.left_out:,} events with times far from all others are left out"
-        click.echo(f"stepscope: {perfetto}: {what}", err=True)
+    if left_out := far_line(written.left_out):
+        click.echo(f"stepscope: {perfetto}: {left_out}", err=True)
 
 
 def exit_code(report: Report, fail_on: str | None) -> int:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import io
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from stepscope.cli import option
+from stepscope.cli import option, target
 from stepscope.cli.diagnose import as_range
 
 if TYPE_CHECKING:
@@ -19,8 +18,9 @@ if TYPE_CHECKING:
 
 KINDS = ("ops", "csv", "parquet", "speedscope")
 TABLES = (
-    "accounting", "steps", "operators", "kernels", "collectives", "findings", "evidence", "culprits",
-    "remedies", "undecided", "issues", "withheld", "inputs", "stragglers",
+    "accounting", "steps", "operators", "operator_shapes", "modules", "efficiency", "kernels",
+    "collectives", "memory", "findings", "evidence", "culprits", "remedies", "undecided", "issues",
+    "withheld", "inputs", "stragglers",
 )  # fmt: skip
 """As in `stepscope.export.kind` and `stepscope.views.table`, which `--help` does not wait for."""
 
@@ -86,11 +86,13 @@ def _export_traces(kind: Kind, paths: tuple[str, ...], output: str, options: dic
 
     if output == "-":
         raise click.UsageError(f"export {kind.name} writes a file; give its name to -o")
-    option.check_output(output)
+    target.check_output(output, inputs=paths)
     check_readable_twice(paths, f"export {kind.name}")
     done = offline.diagnosed(paths, **options)
-    with option.packed_file(output) as file:
-        kind.writer_of_traces()(done, file)
+    with target.packed_file(output) as file:
+        left_out = kind.writer_of_traces()(done, file)
+    if left_out:
+        click.echo(f"stepscope: {output}: {left_out}", err=True)
 
 
 def _export_tables(
@@ -107,28 +109,26 @@ def _export_tables(
         write = kind.writer_of_table()
     except ModuleNotFoundError as error:
         raise option.missing_extra(f"export {kind.name}", kind.extra or "", error) from error
-    targets = {name: output} if name is not None else _folder(output, kind.suffix)
-    report = _report(paths, is_report, options)
-    for each, target in targets.items():
-        if target == "-":
-            sink = io.BytesIO()
-            write(table(report, each), sink)
-            option.put(sink.getvalue(), target)
-            continue
-        with option.packed_file(target) as file:
-            write(table(report, each), file)
-
-
-def _folder(output: str, suffix: str) -> dict[str, str]:
-    """A file for each table, in a directory that is made where it is absent."""
-    folder = Path(output)
-    if folder.exists() and not folder.is_dir():
-        raise click.UsageError(f"{output}: is a file; give a directory to -o, or one table with --table")
-    try:
-        folder.mkdir(exist_ok=True)
-    except OSError as error:
-        raise click.UsageError(f"{output}: cannot be made: {error.strerror}; give another -o") from error
-    return {name: str(folder / f"{name}{suffix}") for name in TABLES}
+    if name is None:
+        if output == "-":
+            mend = "give its name to -o, or one table with --table"
+            raise click.UsageError(f"export {kind.name} writes a directory; {mend}")
+        places = target.check_folder(output, [f"{each}{kind.suffix}" for each in TABLES], paths)
+        report = _report(paths, is_report, options)
+        with target.made_folder(output), target.whole_files(places) as files:
+            for each, file in zip(TABLES, files, strict=True):
+                write(table(report, each), file)
+        return
+    if output != "-":
+        target.check_output(output, inputs=paths)
+    found = table(_report(paths, is_report, options), name)
+    if output == "-":
+        sink = io.BytesIO()
+        write(found, sink)
+        option.put(sink.getvalue(), output)
+        return
+    with target.packed_file(output) as file:
+        write(found, file)
 
 
 def _report(paths: tuple[str, ...], is_report: bool, options: dict[str, Any]) -> Report:

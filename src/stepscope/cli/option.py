@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import stat
 import sys
-import tempfile
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+from stepscope.cli.target import whole_file
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -120,62 +117,8 @@ def put(data: bytes, output: str | None) -> None:
         file.write(data)
 
 
-@contextlib.contextmanager
-def packed_file(output: str, option: str = "-o") -> Iterator[BinaryIO]:
-    """`whole_file`, compressed where the name ends in .gz: the same bytes for the same content."""
-    import gzip
-
-    with whole_file(output, option) as file:
-        if not output.endswith(".gz"):
-            yield file
-            return
-        with gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=6, mtime=0) as packed:
-            yield cast("BinaryIO", packed)
-
-
-@contextlib.contextmanager
-def whole_file(output: str, option: str = "-o") -> Iterator[BinaryIO]:
-    """A file that appears under its name when the block ends well, and not at all where it does not."""
-    path = check_output(output, option)
-    try:
-        if path.exists() and not path.is_file():  # a pipe or a device: nothing to replace
-            with path.open("wb") as device:
-                yield device
-            return
-        mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o666 & ~_umask()
-        handle, name = tempfile.mkstemp(prefix=f".{path.name[:80]}.", dir=path.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                yield file
-            os.chmod(name, mode)
-            os.replace(name, path)
-        except BaseException:
-            os.unlink(name)
-            raise
-    except OSError as error:
-        raise click.UsageError(
-            f"{output}: cannot be written: {error.strerror}; give another file to {option}"
-        ) from error
-
-
 def missing_extra(what: str, extra: str, error: ModuleNotFoundError) -> click.UsageError:
     """The one line for a part that is not installed; an import of ours that fails is raised as it is."""
     if error.name is None or error.name.partition(".")[0] == "stepscope":
         raise error
     return click.UsageError(f"{what} needs {error.name}; add it: pip install 'stepscope[{extra}]'")
-
-
-def check_output(output: str, option: str = "-o") -> Path:
-    """The path of an option, refused early where it cannot become a file."""
-    path = Path(os.path.realpath(output))
-    if path.is_dir():
-        raise click.UsageError(f"{output}: is a directory; give a file to {option}")
-    if not path.parent.is_dir():
-        raise click.UsageError(f"{output}: its directory does not exist; make it first")
-    return path
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

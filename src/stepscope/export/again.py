@@ -11,7 +11,7 @@ from stepscope.analyse.linked import Linked, link_trace
 from stepscope.analyse.rank import analyse_rank
 from stepscope.model import redact
 from stepscope.model.analysis import RankAnalysis
-from stepscope.model.error import InputError, UsageError
+from stepscope.model.error import InputError, UnusableError, UsageError
 from stepscope.model.report import Report
 from stepscope.model.trace import Trace
 from stepscope.offline import Diagnosed
@@ -40,6 +40,13 @@ def check_readable_twice(paths: Sequence[str], why: str) -> None:
             raise UsageError(f"{path}: {why} reads a trace twice, and a pipe can be read once; give a file")
 
 
+def check_any(done: Diagnosed) -> None:
+    """Refuse a report that is of no trace, as one of a memory snapshot alone."""
+    if not done.sources:
+        names = ", ".join(each.name for each in done.report.inputs)
+        raise UnusableError(f"{names}: no trace is among the inputs, and the file would be empty; give one")
+
+
 def owner_of(report: Report, place: int, count: int) -> str:
     """What stands in front of the names of one of `count` traces: its rank, else its place, else nothing."""
     rank = report.inputs[place].rank
@@ -48,13 +55,20 @@ def owner_of(report: Report, place: int, count: int) -> str:
     return f"input {place + 1}" if count > 1 else ""
 
 
+def far_line(count: int) -> str | None:
+    """What is said of events that are not in a file for their time; `None` where all are."""
+    return f"{count:,} events with times far from all others are left out" if count else None
+
+
 def traces(done: Diagnosed, *, with_analysis: bool = False) -> Iterator[Again]:
     """Each trace of the report in turn; the one before is gone when the next is read.
 
-    Raises InputError where a file is not what it was. The analyses are empty unless asked for.
+    Raises InputError where a file is not what it was, UnusableError where the report is of no trace. The
+    analyses are empty unless asked for.
     """
     from stepscope.trace.load import load, rank_of
 
+    check_any(done)
     for source in done.sources:
         trace = load(source.path, digest=source.sha256 is not None)
         if trace.sha256 != source.sha256:

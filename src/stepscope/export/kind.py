@@ -22,9 +22,9 @@ class Kind:
     suffix: str
     extra: str | None = None
 
-    def writer_of_traces(self) -> Callable[[Diagnosed, BinaryIO], None]:
-        """What writes the traces of a report."""
-        writer: Callable[[Diagnosed, BinaryIO], None] = importlib.import_module(self.module).write
+    def writer_of_traces(self) -> Callable[[Diagnosed, BinaryIO], str | None]:
+        """What writes the traces of a report, and says what was left out."""
+        writer: Callable[[Diagnosed, BinaryIO], str | None] = importlib.import_module(self.module).write
         return writer
 
     def writer_of_table(self) -> Callable[[Table, BinaryIO], None]:

@@ -42,9 +42,12 @@ def summary(done: Diagnosed) -> OpSummary:
     return OpSummary(version=VERSION, traces=tuple(found))
 
 
-def write(done: Diagnosed, sink: BinaryIO) -> None:
-    """Write it as JSON."""
-    sink.write(msgspec.json.encode(summary(done)) + b"\n")
+def write(done: Diagnosed, sink: BinaryIO) -> str | None:
+    """Write it as JSON. What was left out is said."""
+    made = summary(done)
+    sink.write(msgspec.json.encode(made) + b"\n")
+    count = sum(each.left_out or 0 for each in made.traces)
+    return f"{count:,} events with a zero, negative or far-off time are left out" if count else None
 
 
 def compressed(data: bytes) -> bytes:

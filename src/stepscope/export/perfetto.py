@@ -16,11 +16,12 @@ def write(done: Diagnosed, sink: BinaryIO, lang: Lang = "en") -> Written:
     owners: list[str | None] = [None] * len(done.report.inputs)
     extents: list[tuple[int, int] | None] = [None] * len(done.report.inputs)
     for each in traces(done, with_analysis=True):
-        is_far = ~each.linked.is_good & (each.trace.spans.dur_ns >= 0)
         owners[each.place] = each.owner
-        extents[each.place] = file.add_trace(each.trace, each.linked.activities, is_far, each.owner)
+        extents[each.place] = file.add_trace(
+            each.trace, each.linked.activities, each.linked.is_far, each.owner
+        )
         idle = [device.idle for analysis in each.analyses for device in analysis.devices if device.idle]
         file.add_idle(idle, each.owner, lang)
-        del each, is_far, idle  # before the next one is read: the columns of two are twice the memory
+        del each, idle  # before the next one is read: the columns of two are twice the memory
     file.add_report(done.report, owners, extents, lang)
     return file.written

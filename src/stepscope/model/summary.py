@@ -95,6 +95,8 @@ class TraceSummary(Part, frozen=True, kw_only=True):
     """How many distinct ops of least time stand together as `(others)`, for the file to stay small."""
     merged_kernels: int
     """How many distinct kernels do."""
+    left_out: int | None = None
+    """Ops and kernels that no sum holds, for a zero, negative or far-off time; absent in files of before."""
     steps: tuple[SummaryStep, ...] = field(default_factory=written)
     """Every step; empty where none was marked."""
     ops: Ops = field(default_factory=Ops)

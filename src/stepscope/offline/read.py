@@ -235,10 +235,14 @@ def _with_conflict(analysis: RankAnalysis, conflict: str | None) -> RankAnalysis
 
 def _extent(trace: Trace) -> tuple[int | None, int | None]:
     """Wall time of the first start and the last end; absent where the trace has no anchor in wall time."""
+    from stepscope.trace.category import span_kinds
+    from stepscope.trace.health import far_rows
+
     spans = trace.spans
     if trace.anchor == "none" or len(spans.ts_ns) == 0:
         return None, None
     is_sound = (spans.dur_ns >= 0) & (spans.ts_ns > 0) & (spans.dur_ns < 1 << 61) & (spans.ts_ns < 1 << 61)
+    is_sound &= ~far_rows(trace, span_kinds(trace))
     if not is_sound.any():
         return None, None
     start = spans.ts_ns[is_sound]

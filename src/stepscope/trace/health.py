@@ -68,33 +68,36 @@ class Issue:
         )
 
 
-def good_rows(trace: Trace, kinds: I32) -> tuple[npt.NDArray[np.bool_], list[Issue]]:
-    """Which spans have a believable time.
+def far_rows(trace: Trace, kinds: I32) -> npt.NDArray[np.bool_]:
+    """Which spans begin far from all others, whatever their kind and duration.
 
-    Bad are negative durations and times far from all others: zero or a sentinel among epoch-sized ones,
-    or more than a day from the median (no profiler runs for a day).
+    Far is zero or a sentinel among epoch-sized times, or more than a day from the median of the events that
+    are judged by their time (no profiler runs for a day).
     """
-    start, duration = trace.spans.ts_ns, trace.spans.dur_ns
-    good = np.ones(len(start), dtype=bool)
-    timed = is_of(kinds, *DEVICE_KINDS, *HOST_KINDS, Kind.OVERHEAD, Kind.UNSEEN)
-    if not timed.any():
-        return good, []
+    start = trace.spans.ts_ns
+    far = np.zeros(len(start), dtype=bool)
     # A zero is a writer's blank wherever the others lie more than an hour from it (kineto PR 1381).
     base = _base_ns(trace)
     blank = start == base
-    bad = duration < 0
     # Times within a day of one another are within a day of their median, which is then not needed.
-    if blank.any() or int(start.max()) - int(start.min()) > DAY_NS:
-        middle = int(np.median(start[timed]))
-        bad |= np.abs(start - np.int64(middle)) > DAY_NS
+    if blank.any() or (len(start) and int(start.max()) - int(start.min()) > DAY_NS):
+        timed = _timed(kinds)
+        middle = int(np.median(start[timed] if timed.any() else start))
+        far = (start < middle - DAY_NS) | (start > middle + DAY_NS)
         if abs(middle - base) > 3_600 * 10**9:
-            bad |= blank
-    bad &= timed
-    good &= ~bad
+            far |= blank
+    return far
+
+
+def good_rows(
+    trace: Trace, kinds: I32, is_far: npt.NDArray[np.bool_]
+) -> tuple[npt.NDArray[np.bool_], list[Issue]]:
+    """Which spans have a believable time: not those that are far (`far_rows`) or of negative duration."""
+    bad = (is_far | (trace.spans.dur_ns < 0)) & (timed := _timed(kinds))
     count = int(bad.sum())
     if not count:
-        return good, []
-    return good, [
+        return ~bad, []
+    return ~bad, [
         Issue(
             "bad_timestamp",
             count,
@@ -102,6 +105,10 @@ def good_rows(trace: Trace, kinds: I32) -> tuple[npt.NDArray[np.bool_], list[Iss
             f"{count} events have a zero, negative or far-off time and were left out",
         )
     ]
+
+
+def _timed(kinds: I32) -> npt.NDArray[np.bool_]:
+    return is_of(kinds, *DEVICE_KINDS, *HOST_KINDS, Kind.OVERHEAD, Kind.UNSEEN)
 
 
 def _base_ns(trace: Trace) -> int:

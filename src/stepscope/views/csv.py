@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 
 from stepscope.views.table import Cell, Table
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
-"""What makes a spreadsheet take a text for a formula (OWASP, CSV injection), in full width too."""
+_FORMULA = re.compile(
+    r"""^(?=[\t\r]|[\s"]*[=+\-@＝＋－＠])|([;\t\r\n])(?=(?:[^\S\t\r\n]|")*[=+\-@＝＋－＠])"""
+)
+"""Where a spreadsheet may take what follows for a formula (OWASP, CSV injection), in full width too: at the
+beginning, and behind what separates cells where a file is opened with another separator than ours. Then a
+quotation mark of ours is in the middle of a cell, and protects nothing."""
 
 
 def render(table: Table) -> bytes:
@@ -31,7 +36,5 @@ def _written(cell: Cell) -> str:
 
 
 def inert(text: str) -> str:
-    """A text that no spreadsheet takes for a formula: one that begins like one gets an apostrophe."""
-    plain = text.replace("\0", "\N{REPLACEMENT CHARACTER}")
-    is_formula = plain.startswith(_FORMULA) or plain.lstrip().startswith(_FORMULA)
-    return f"'{plain}" if is_formula else plain
+    """A text that no spreadsheet takes for a formula: what could begin one gets an apostrophe in front."""
+    return _FORMULA.sub(r"\1'", text.replace("\0", "\N{REPLACEMENT CHARACTER}"))

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from stepscope.model.trace import Trace
 from stepscope.trace.link import Activities
 from stepscope.version import VERSION
+from stepscope.views.perfetto.file import EXTREME
 from stepscope.views.perfetto.group import groups_of, track_name
 from stepscope.views.perfetto.lane import placed
 
@@ -31,6 +32,7 @@ class SpeedscopeFile:
         self._frames: dict[str, int] = {}
         self._num_profiles = 0
         self.num_slices = 0
+        self.left_out = 0
         head = {"$schema": SCHEMA, "name": name, "exporter": f"stepscope@{VERSION}", "activeProfileIndex": 0}
         self._sink.write(msgspec.json.encode(head)[:-1] + b',"profiles":[')
 
@@ -42,13 +44,14 @@ class SpeedscopeFile:
         owner: str,
         origin_ns: int,
     ) -> None:
-        """Every complete event of a trace, but those of `is_far`. The file's time begins at `origin_ns`, not
-        after the trace's first event."""
+        """Every complete event of a trace, but those of `is_far` and those too long to be true, which are
+        counted (`left_out`). The file's time begins at `origin_ns`, not after the trace's first event."""
         spans = trace.spans
         end_ns = spans.ts_ns + np.maximum(spans.dur_ns, 0)
         names = np.array([self._frame(name) for name in trace.names] or [0], dtype=np.int64)
         devices = frozenset(np.unique(spans.track_id[activities.row]).tolist())
-        kept = np.flatnonzero(~is_far & (spans.ts_ns >= origin_ns))
+        kept = np.flatnonzero(~is_far & (spans.ts_ns >= origin_ns) & (spans.dur_ns < EXTREME))
+        self.left_out += len(is_far) - len(kept)
         kept = kept[np.argsort(spans.track_id[kept], kind="stable")]
         heads = np.searchsorted(spans.track_id[kept], np.arange(len(trace.tracks) + 1))
         for group in groups_of(trace.tracks, devices, owner):

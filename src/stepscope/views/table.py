@@ -56,8 +56,12 @@ _TABLES: dict[str, tuple[type[msgspec.Struct], tuple[str, ...], _Source]] = {
     "accounting": (report.Accounting, (), _plain("accounting")),
     "steps": (report.Step, (), _plain("steps")),
     "operators": (report.Operator, (), _plain("operators")),
+    "operator_shapes": (report.OperatorShape, (), _plain("operator_shapes")),
+    "modules": (report.Module, (), _plain("modules")),
+    "efficiency": (report.Efficiency, (), _plain("efficiency")),
     "kernels": (report.Kernel, (), _plain("kernels")),
     "collectives": (report.Collective, (), _plain("collectives")),
+    "memory": (report.Memory, (), _plain("memory")),
     "findings": (report.Finding, (), _plain("findings")),
     "evidence": (report.Evidence, ("finding",), _of_findings("evidence")),
     "culprits": (report.Named, ("finding",), _of_findings("culprits")),
@@ -115,12 +119,16 @@ def _holds_parts(kind: Any) -> bool:
 
 def _cell(part: Any, path: tuple[str, ...]) -> Cell:
     """The value at a path. A list becomes its numbers with blanks between, or its texts with `; `, and `None`
-    where it is empty."""
+    where it is empty. A lone surrogate, which no UTF-8 can carry, and a NUL are U+FFFD."""
     for name in path:
         if part is None:
             return None
         part = getattr(part, name)
     if isinstance(part, tuple):
         has_text = any(isinstance(each, str) for each in part)
-        return ("; " if has_text else " ").join(map(str, part)) or None
+        part = ("; " if has_text else " ").join(map(str, part)) or None
+    if isinstance(part, str) and not part.isascii():
+        part = part.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(part, str):
+        part = part.replace("\0", "\N{REPLACEMENT CHARACTER}")
     return typing.cast("Cell", part)

@@ -30,7 +30,8 @@ from stepscope.views.perfetto.verdict import (
     step_marks,
 )
 
-_EXTREME = 1 << 62
+EXTREME = 1 << 62
+"""No time and no duration of an event is as large: 146 years."""
 _THEIRS = 1_000_000
 """Where recorded processes begin in the order of groups: what we found stands above them."""
 
@@ -79,7 +80,7 @@ class PerfettoFile:
         number = next(self._sequences)
         packets = Packets(self._sink, number)
         spans, instants = trace.spans, trace.instants
-        is_kept = ~is_far & (spans.ts_ns >= 0) & (spans.ts_ns < _EXTREME) & (spans.dur_ns < _EXTREME)
+        is_kept = ~is_far & (spans.ts_ns >= 0) & (spans.ts_ns < EXTREME) & (spans.dur_ns < EXTREME)
         extent = _extent(trace, is_kept)
         if extent is not None and trace.anchor != "none" and not self._has_clock:
             packets.clock(extent[0])
@@ -91,7 +92,7 @@ class PerfettoFile:
 
         flows = Flows.of(trace, activities, is_kept)
         events = Events(trace, is_kept, flows, packets, number)
-        is_shown = (instants.ts_ns >= 0) & (instants.ts_ns < _EXTREME)
+        is_shown = (instants.ts_ns >= 0) & (instants.ts_ns < EXTREME)
         marked = np.flatnonzero(is_shown)
         devices = frozenset(np.unique(spans.track_id[activities.row]).tolist())
         processes: dict[int | str, int] = {}
