@@ -157,3 +157,24 @@ def test_no_directory_is_made_for_what_cannot_be_read(source: str, stepscope: Ru
     done = stepscope("export", "csv", source, "-o", "out", cwd=tmp_path)
     assert done.code == 3
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("words_", "output"),
+    [
+        (["diagnose", "d", "--format", "json"], "d/report.json"),
+        (["diagnose", "d/*", "--format", "json"], "d/report.json"),
+        (["diagnose", "d", "--format", "html"], "d/report.html"),
+        (["export", "ops", "d"], "d/ops.json"),
+        (["export", "ops", "d"], "d/ops.json.gz"),
+        (["export", "speedscope", "d"], "d/open.json"),
+    ],
+)
+def test_what_was_written_beside_the_traces_is_no_trace_and_is_replaced(
+    words_: list[str], output: str, stepscope: Run, folder: Path
+) -> None:
+    assert stepscope(*words_, "-o", output, cwd=folder).code == 0
+    first = (folder / output).read_bytes()
+    again = stepscope(*words_, "-o", output, cwd=folder)
+    assert (again.code, again.err) == (0, ""), again.err
+    assert (folder / output).read_bytes() == first

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any, BinaryIO
 
@@ -17,6 +18,8 @@ MEMBER = "::"
 _ARCHIVE = re.compile(r"\.(tar|tgz|tar\.(gz|bz2|xz))$", re.IGNORECASE)
 _URL = re.compile(r"^[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 _PATTERN = re.compile(r"[*?\[]")
+_OWN = re.compile(rb'\s*\{\s*"(schema"\s*:\s*"stepscope\.|\$schema"[^{}]*"exporter"\s*:\s*"stepscope@)')
+"""How what stepscope writes itself begins: a report or ops beside the traces they are of."""
 RANK_IN_NAME = (
     re.compile(r"(?:^|[^a-z0-9])(?:rank|worker)[-_.]?(\d{1,6})(?!\d)", re.IGNORECASE),
     # The profiler's own handler names a file host_pid.time: its pid is no rank.
@@ -48,7 +51,7 @@ def _expand(path: str) -> list[str]:
             os.path.join(folder, name)
             for folder, _, names in os.walk(path)
             for name in names
-            if name.lower().endswith(SUFFIXES) and not _is_pipe(os.path.join(folder, name))
+            if name.lower().endswith(SUFFIXES) and _is_meant(os.path.join(folder, name))
         )
         if not inside:
             mend = f"traces end in {', '.join(SUFFIXES)}; name the file if yours is called otherwise"
@@ -61,7 +64,7 @@ def _expand(path: str) -> list[str]:
         if _PATTERN.search(path):
             import glob
 
-            matched = sorted(p for p in glob.glob(path, recursive=True) if os.path.isfile(p))
+            matched = sorted(p for p in glob.glob(path, recursive=True) if os.path.isfile(p) and _is_meant(p))
             if not matched:
                 raise InputError(
                     path, "no file matches", "check the pattern (quote it, so that the shell leaves it alone)"
@@ -75,9 +78,22 @@ def _expand(path: str) -> list[str]:
     return [path]
 
 
-def _is_pipe(path: str) -> bool:
-    """A pipe, socket or device found in a folder: nobody meant it, and opening it may wait for ever."""
-    return os.path.exists(path) and not os.path.isfile(path)
+def _is_meant(path: str) -> bool:
+    """Whether a file found in a folder can be a trace.
+
+    A pipe, socket or device cannot: nobody meant it, and opening it may wait for ever. Nor can what
+    stepscope wrote there before, such as the report that the next run replaces.
+    """
+    if os.path.exists(path) and not os.path.isfile(path):
+        return False
+    try:
+        with open(path, "rb") as file:
+            start = file.read(512)
+        if start.startswith(b"\x1f\x8b"):
+            start = zlib.decompressobj(31).decompress(start, 512)
+    except (OSError, zlib.error):
+        return True  # reading it will say why
+    return _OWN.match(start.removeprefix(b"\xef\xbb\xbf")) is None
 
 
 def _members(path: str) -> list[str]:
