@@ -272,6 +272,8 @@ def test_an_unexpected_fault_is_70_and_says_how_to_report_it(
 
 def test_an_interrupt_is_130(sample: Path) -> None:
     script = (
+        # A shell's background job ignores interrupts, and so would whatever it starts.
+        "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "import sys, time\nimport stepscope.offline as offline\nfrom stepscope.cli import main\n"
         "def slow(*words, **more):\n    print('ready', file=sys.stderr, flush=True)\n    time.sleep(30)\n"
         "offline.diagnosed = slow\nsys.exit(main(['diagnose', 'x']))\n"
