@@ -63,6 +63,18 @@ from stepscope.model.report.finding import (
     Where,
 )
 from stepscope.model.report.health import Health, HealthIssue, Withheld
+from stepscope.model.report.job import (
+    Imbalance,
+    ImbalanceClass,
+    Lateness,
+    PathPart,
+    RankCells,
+    RankLateness,
+    RankMap,
+    Replay,
+    Straggler,
+    WhatIf,
+)
 from stepscope.model.report.memory import (
     MEMORY_KINDS,
     DriverCalls,
@@ -90,7 +102,6 @@ from stepscope.model.report.table import (
     Module,
     Operator,
     OperatorShape,
-    Straggler,
 )
 from stepscope.model.report.time import Clocks, RankClock, Representative, Step, TelemetryClock, Window
 from stepscope.model.report.timeline import Lane, LaneKind, Timeline
@@ -125,12 +136,15 @@ __all__ = [
     "HeldMemory",
     "HostShares",
     "Idle",
+    "Imbalance",
+    "ImbalanceClass",
     "Input",
     "InputKind",
     "Kernel",
     "LagStatus",
     "Lane",
     "LaneKind",
+    "Lateness",
     "LayerName",
     "Memory",
     "MemoryBasis",
@@ -153,10 +167,15 @@ __all__ = [
     "OutOfMemory",
     "Patch",
     "PatchKind",
+    "PathPart",
     "Persistence",
     "Phases",
+    "RankCells",
     "RankClock",
+    "RankLateness",
+    "RankMap",
     "Remedy",
+    "Replay",
     "Report",
     "Representative",
     "RowStatus",
@@ -178,6 +197,7 @@ __all__ = [
     "Variation",
     "Verdict",
     "VerdictClass",
+    "WhatIf",
     "Where",
     "Window",
     "WindowKind",
@@ -231,7 +251,15 @@ class Report(Part, frozen=True, kw_only=True):
     collectives: tuple[Collective, ...] = field(default_factory=written)
     """By kind, group and message size, by total time."""
     stragglers: tuple[Straggler, ...] = field(default_factory=written)
-    """Empty while ranks are judged alone."""
+    """Who others wait for; empty where it is nobody, and where `lateness` says that it cannot be told."""
+    lateness: Lateness | None = None
+    """Absent where there are no ranks to compare."""
+    rank_map: RankMap | None = None
+    """Absent of one rank alone, and where clocks could not be aligned."""
+    imbalance: Imbalance | None = None
+    """Absent where nothing tells how work is spread over ranks."""
+    replay: Replay | None = None
+    """Absent where there is nothing to play: no steps, or no device work."""
     signals: tuple[SignalSummary, ...] = field(default_factory=written)
     """Empty without telemetry."""
     events: tuple[Event, ...] = field(default_factory=written)

@@ -1,11 +1,11 @@
-"""Operators, kernels, collectives and stragglers."""
+"""Operators, kernels and collectives."""
 
 from __future__ import annotations
 
 from msgspec import field
 
 from stepscope.model.report.account import Device, Phases
-from stepscope.model.report.base import Bound, Part, Persistence
+from stepscope.model.report.base import Bound, Part
 
 
 class Operator(Part, frozen=True, kw_only=True):
@@ -198,31 +198,29 @@ class Collective(Part, frozen=True, kw_only=True):
     """Size of one message: the larger of what goes in and out of this rank, not the sum; absent where it was
     not recorded."""
     transfer_ns: int | None = None
-    """The part in which every rank had arrived; absent without the other ranks."""
+    """The part in which every rank had arrived, summed over calls and ranks; absent without the other
+    ranks."""
     wait_ns: int | None = None
-    """The part spent waiting for a later rank; absent without the other ranks."""
+    """The part spent waiting for a later rank, summed over calls and ranks; absent without the other
+    ranks."""
+    wait_exposed_ns: int | None = None
+    """The part of `wait_ns` that no computation of the waiting rank hides."""
     last_rank: int | None = None
-    """The rank that arrives last; absent without the other ranks."""
+    """The rank that arrives last most often, absent without the other ranks and where no arrival is later
+    than the clocks can tell."""
+    skew_ns: int | None = None
+    """Last start less first start, the median over calls; absent without the other ranks."""
+    num_ranks: int | None = None
+    """How many ranks were matched; absent where a row is of one rank alone."""
+    num_unmatched: int | None = None
+    """Calls of any rank without partner: cut off by a window, or dropped by the profiler."""
+    algorithm_bytes_per_second: float | None = None
+    """Median of `bytes` over the transfer, waiting excluded; absent without the other ranks, or where it is
+    more than the link carries."""
     bus_bytes_per_second: float | None = None
-    """Median bus bandwidth as nccl-tests defines it, waiting included: a lower bound of what the link did;
-    absent where kind, size or group do not allow one, or where it is more than the link carries."""
+    """Median bus bandwidth as nccl-tests defines it: of the transfer where the other ranks are known, else
+    waiting included, a lower bound of what the link did; absent where kind, size or group do not allow one,
+    or where it is more than the link carries."""
     link_share: float | None = None
     """`bus_bytes_per_second` of one direction of the device's link; absent where the device is not in our
     table."""
-
-
-class Straggler(Part, frozen=True, kw_only=True):
-    """A rank that others wait for."""
-
-    rank: int
-    """Who is late."""
-    lateness_ns: int
-    """The median lateness against the median rank, over the steps in which it is late."""
-    cost_ns: int
-    """What the others wait for it, over the window: the last start less the second-last."""
-    persistence: Persistence
-    """Whether it is the same rank always, a different one each step, or a pipeline stage."""
-    reason: str
-    """A cause of `idle` without `_ns`, `slower_kernels`, `more_work` or `unknown`."""
-    share: float | None = None
-    """`cost_ns` of the window."""

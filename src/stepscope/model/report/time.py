@@ -19,9 +19,12 @@ class RankClock(Part, frozen=True, kw_only=True):
     component: int | None = None
     """The group of ranks that could be aligned with each other; absent where none could."""
     offset_ns: int | None = None
-    """What to add to this rank's times to have the reference rank's."""
+    """How far this clock is ahead of the reference rank's at the start of the window; absent where nothing
+    tells."""
+    offset_error_ns: int | None = None
+    """How far `offset_ns` may be off."""
     drift_ppm: float | None = None
-    """How fast the offset grows, in nanoseconds a millisecond (parts per million)."""
+    """How fast it runs ahead, in parts per million; absent where the window is too short to tell."""
     drift_error_ppm: float | None = None
     """One standard error of `drift_ppm`."""
     residual_ns: int | None = None
