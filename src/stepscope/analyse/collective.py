@@ -46,9 +46,18 @@ _KINDS = (
     ("reduce", re.compile(r"reduce", re.I)),
     ("send", re.compile(r"^send$|nccl:send", re.I)),
     ("recv", re.compile(r"^recv$|nccl:recv", re.I)),
+    ("scatter", re.compile(r"scatter", re.I)),
+    ("gather", re.compile(r"gather", re.I)),
     ("send_recv", re.compile(r"send_?recv|p2p|memcpy", re.I)),
     ("barrier", re.compile(r"barrier", re.I)),
 )
+_ISSUING = re.compile(r"^(nccl|rccl|hccl|xccl|gloo|mpi|ucc|c10d)::?", re.I)
+"""Host rows that name the collective which they issue."""
+_UNTOLD = ("send_recv", "other")
+"""Kinds of kernels that carry any collective: the op that issued them says which.
+
+An all-to-all runs as sends and receives in one kernel (NCCL's own documentation of grouped
+point-to-point)."""
 MIN_MESSAGE_BYTES = 1_000_000
 """Below a megabyte latency, not bandwidth, sets the time: no plausibility is judged."""
 
@@ -71,12 +80,14 @@ def element_bytes(dtype: str) -> int | None:
 class Collectives:
     """Communication activities of one device with what was recorded of each: arrays of one length.
 
-    `bytes` is the message (the larger of what goes in and out), `group_size` the ranks; both 0 where not
-    recorded. `rate` is the bus bandwidth in bytes per second, NaN where it cannot be told or where the link
-    does not carry as much; `impossible` are the rates left out for that.
+    `record` is each one's position in `Trace.comms`, -1 where nothing was recorded. `bytes` is the message
+    (the larger of what goes in and out), `group_size` the ranks; both 0 where not recorded. `rate` is the
+    bus bandwidth in bytes per second, NaN where it cannot be told or where the link does not carry as much;
+    `impossible` are the rates left out for that.
     """
 
     at: I64
+    record: I64
     kind: tuple[str, ...]
     group: tuple[str | None, ...]
     bytes: I64
@@ -114,8 +125,13 @@ def collectives_of(
     has_own = (own >= 0) & (comms.collective_id[own] >= 0) if len(comms.row) else np.zeros(len(at), bool)
     record = np.where(has_own, own, np.where(is_issued, issued, own))
     kinds, groups, sizes, bytes_ = [], [], [], []
-    for i, name_id in zip(record.tolist(), trace.spans.name_id[row].tolist(), strict=True):
+    issuing = _issuing(trace, activities.launch_row[at])
+    for i, name_id, op in zip(
+        record.tolist(), trace.spans.name_id[row].tolist(), issuing.tolist(), strict=True
+    ):
         kind, group, size, count = collective_kind(trace.names[name_id]), None, 0, 0
+        if kind in _UNTOLD and op >= 0:
+            kind = collective_kind(trace.names[op])
         if i >= 0:
             if comms.collective_id[i] >= 0:
                 kind = collective_kind(trace.texts[comms.collective_id[i]])
@@ -135,6 +151,7 @@ def collectives_of(
     is_over = rate > MAX_LINK_SHARE * (link_bytes_per_second or np.inf)
     return Collectives(
         at=at.astype(np.int64),
+        record=record.astype(np.int64),
         kind=tuple(kinds),
         group=tuple(groups),
         bytes=np.array(bytes_, dtype=np.int64),
@@ -144,6 +161,32 @@ def collectives_of(
         rate=np.where(is_over, np.nan, rate),
         impossible=tuple(rate[is_over].tolist()),
     )
+
+
+def _issuing(trace: Trace, launch_row: I32) -> I32:
+    """The name of the innermost host row that names a collective and was open at each launch, -1 for none."""
+    spans = trace.spans
+    found = np.full(len(launch_row), -1, dtype=np.int32)
+    named = np.array([_ISSUING.match(name) is not None for name in trace.names] or [False])
+    row = np.flatnonzero(named[spans.name_id]) if named.any() else np.empty(0, dtype=np.intp)
+    has = np.flatnonzero(launch_row >= 0)
+    if not len(row) or not len(has):
+        return found
+    row = row[np.lexsort((spans.ts_ns[row], spans.track_id[row]))]
+    for track in np.unique(spans.track_id[launch_row[has]]).tolist():
+        mine = row[spans.track_id[row] == track]
+        of = has[spans.track_id[launch_row[has]] == track]
+        if not len(mine):
+            continue
+        called = spans.ts_ns[launch_row[of]]
+        last = np.searchsorted(spans.ts_ns[mine], called, side="right") - 1
+        # The one that began last is innermost; where it is over, one around it may be open still.
+        for back in range(3):
+            at = np.maximum(last - back, 0)
+            is_open = (last - back >= 0) & (spans.ts_ns[mine[at]] + spans.dur_ns[mine[at]] >= called)
+            fresh = is_open & (found[of] < 0)
+            found[of[fresh]] = spans.name_id[mine[at[fresh]]]
+    return found
 
 
 def _position(sorted_: npt.NDArray[np.integer], wanted: npt.NDArray[np.integer]) -> I64:

@@ -207,6 +207,7 @@ def _analyse_process(
         ),
         accelerator=accelerator,
         is_cut=any(loss.is_cut for loss in trace.losses),
+        peers=tuple(result.peer for result in results if result.peer is not None),
     )
 
 

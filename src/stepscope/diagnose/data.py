@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from stepscope.diagnose import word
+from stepscope.diagnose.job import Job
 from stepscope.model import report
-from stepscope.model.analysis import COLLECTIVE_PARTS, RankAnalysis
+from stepscope.model.analysis import RankAnalysis
 from stepscope.rules import Catalog
 
 
@@ -35,6 +35,7 @@ def health(
     analyses: Sequence[RankAnalysis],
     inputs: Sequence[report.Input],
     catalog: Catalog,
+    job: Job,
     *,
     has_memory: bool = False,
 ) -> report.Health:
@@ -63,16 +64,8 @@ def health(
         report.HealthIssue(code="rule_broken", count=1, effect="none", detail=f"{broken.name}: {broken.why}")
         for broken in catalog.broken
     ]
-    # With all ranks at hand it is no longer the data that lack something.
-    is_whole = is_whole_job(analyses)
-    alone = report.Withheld(what=COLLECTIVE_PARTS, why=word.RANKS_ALONE.en)
-    withheld = tuple(
-        dict.fromkeys(
-            alone if is_whole and w.what == COLLECTIVE_PARTS else w
-            for analysis in analyses
-            for w in analysis.withheld
-        )
-    )
+    issues += job.issues
+    withheld = (*dict.fromkeys(w for analysis in analyses for w in analysis.withheld), *job.withheld)
     judged = "ok" if has_memory and not analyses else _health_verdict(analyses, issues)
     return report.Health(verdict=judged, issues=tuple(issues), withheld=withheld)
 

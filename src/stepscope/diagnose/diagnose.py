@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from stepscope.analyse.gradient import with_peers
 from stepscope.diagnose import card, data, memory, verdict, word
 from stepscope.diagnose.finding import findings
+from stepscope.diagnose.job import join_ranks
 from stepscope.diagnose.note import notes
 from stepscope.diagnose.picture import thinned, timelines
 from stepscope.diagnose.question import next_command, undecided
@@ -66,10 +67,12 @@ def diagnose(
     `inputs` are named in the next command; one with an error is only listed.
     """
     analyses, alone = memory.with_snapshots(of_files(analyses, inputs), snapshots)
+    job = join_ranks(analyses)
+    analyses = job.analyses
     accounting = tuple(row for analysis in analyses for row in analysis.accounting)
     rows = judged_rows(with_peers(analyses), options.catalog)
     bare = memory.bare_rows(alone, options.catalog)
-    health = data.health(analyses, inputs, options.catalog, has_memory=bool(bare))
+    health = data.health(analyses, inputs, options.catalog, job, has_memory=bool(bare))
     told = findings([*rows, *bare], data.is_whole_job(analyses), options.job, options.lang)
     found = [each.finding for each in told]
     most = _most_rows(len(analyses))
@@ -93,7 +96,13 @@ def diagnose(
         modules=tuple(row for analysis in analyses for row in analysis.modules[:most]),
         efficiency=tuple(row for analysis in analyses for row in analysis.efficiency),
         kernels=tuple(kernel for analysis in analyses for kernel in analysis.kernels[:most]),
-        collectives=tuple(c for analysis in analyses for c in analysis.collectives),
+        collectives=tuple(c for analysis in analyses for c in analysis.collectives)
+        if job.collectives is None
+        else job.collectives,
+        clocks=job.clocks,
+        stragglers=job.stragglers,
+        lateness=job.lateness,
+        rank_map=job.rank_map,
         memory=(*(row for analysis in analyses for row in analysis.memory), *alone),
         findings=tuple(found),
         cards=card.cards(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from stepscope.model import report
+from stepscope.model.peer import PeerTable
 from stepscope.model.trace import I32, I64
 
 ALL_ACCOUNTING = "device accounting"
@@ -109,5 +110,7 @@ class RankAnalysis:
     operator_shapes: tuple[report.OperatorShape, ...] = ()
     modules: tuple[report.Module, ...] = ()
     efficiency: tuple[report.Efficiency, ...] = ()
+    peers: tuple[PeerTable, ...] = ()
+    """Each device as the other ranks see it; empty of a job of one."""
     is_cut: bool = False
     """Events of the file are missing, nobody knows of which steps: no number of the accounting is judged."""

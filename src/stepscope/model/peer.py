@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from stepscope.model.interval import NOTHING, Intervals
 from stepscope.model.report import IDLE_CAUSES
 from stepscope.model.trace import I32, I64
 
@@ -51,8 +52,6 @@ class CollectiveTable:
     segment: I64
     num_kernels: I64
     """Compute kernels that began in the segment."""
-    culprit_id: I32
-    """What ran on the host for the largest idle part of the segment."""
 
     def __len__(self) -> int:
         return len(self.start_ns)
@@ -92,6 +91,9 @@ class KernelTable:
     count: I64
     total_ns: I64
 
+    def __len__(self) -> int:
+        return len(self.key)
+
 
 @dataclass(frozen=True, slots=True)
 class Strip:
@@ -122,6 +124,12 @@ class PeerTable:
     collectives: CollectiveTable
     steps: StepTable
     kernels: KernelTable
+    hidden: Intervals = NOTHING
+    """When computation ran beside communication."""
+    culprits: Mapping[str, str] = field(default_factory=dict)
+    """Idle cause without `_ns` -> what ran on the host for most of it."""
+    link_bytes_per_second: float | None = None
+    """One direction of the device's link, `None` where the device is not in our table."""
     strip: Strip | None = None
     program: object | None = None
     """What `stepscope.analyse.replay` plays; opaque here."""

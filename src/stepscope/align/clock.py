@@ -1,0 +1,431 @@
+"""Clocks of ranks from the collectives that they share.
+
+    true = local - offset - drift * (local - pivot)
+
+An offset above 0 means that this clock is ahead; the pivot is the start of the window; the reference is the
+rank with the lower-median offset of each component (ranks that no shared collective joins have no common
+axis).
+
+1. Causality gives hard bounds: in every synchronising collective no rank ends before any rank starts; a
+receive
+   ends after its send started.
+2. Inside the bounds, a robust (Huber) fit of the ends of matched collectives: all ranks leave within
+microseconds,
+   whenever they came.
+3. A drift counts only beyond three standard errors: in a short window it cannot be told, and is said so.
+
+Residual is not error: the residual is how far aligned ends still disagree, the error how well the offset is
+known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from stepscope.align.match import UNMATCHED, Matching
+from stepscope.align.token import POINT_TO_POINT, SYNCHRONISING, Calls
+from stepscope.model.trace import I64
+
+HUBER = 1.345
+"""Residuals beyond so many standard deviations count less (95 % efficiency on normal ones: Huber)."""
+MOST_CALLS = 200_000
+"""Calls that are fitted: evenly spaced instances are enough."""
+MIN_SPREAD_NS = 1_000.0
+"""The profiler writes whole microseconds, and ends differ by 1 to 7 of them."""
+DRIFT_ERRORS = 3.0
+SAME_HOST_NS = 50_000
+"""Ranks of one host read one clock through one profiler: more between them contradicts that."""
+MOST_VIOLATION_NS = 100_000
+"""Causality violated by more than this: the matched calls are not the same collectives, or do not wait."""
+
+F64 = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class RankClocks:
+    """Clocks by position of the rank. `component` numbers ranks with a common axis, -1 where a rank shares
+    nothing with anybody. `offset_ns` is 0 where unknown: ask `component`.
+
+    `drift` is a ratio, 0 where it is not identifiable; `drift_error` one standard error, NaN where nothing
+    tells. `error_ns` is one standard error of the offset, or half of what the bounds leave open.
+    """
+
+    component: I64
+    reference: I64
+    """For each rank the position of its component's reference, -1 without component."""
+    pivot_ns: int
+    """On the axis of the first component's reference."""
+    offset_ns: I64
+    drift: F64
+    drift_error: F64
+    residual_ns: F64
+    error_ns: F64
+    num_matched: I64
+    violation_ns: int
+    """By how much corrected times still violate causality, the most."""
+
+    def corrected(self, rank: I64, local_ns: I64) -> I64:
+        """These times of these ranks on the common axis of their component."""
+        whole = local_ns - self.offset_ns[rank]
+        drifted = self.drift[rank] * (whole - self.pivot_ns).astype(np.float64)
+        return whole - np.round(drifted).astype(np.int64)
+
+    @property
+    def has_one_axis(self) -> bool:
+        """Every rank is in one component."""
+        return (
+            len(self.component) > 0
+            and bool((self.component == self.component[0]).all())
+            and (int(self.component[0]) >= 0)
+        )
+
+
+def fit(calls: Calls, matching: Matching) -> RankClocks:
+    """The clocks of all ranks from their matched calls."""
+    num = calls.num_ranks
+    usable = (matching.instance != UNMATCHED) & calls.is_of(*SYNCHRONISING)
+    at = np.flatnonzero(usable)
+    component = _components(num, calls.rank[at], matching.instance[at])
+    first = _first_offsets(calls, matching.instance, at, component)
+    pivot = int((calls.start_ns - first[calls.rank]).min()) if len(calls) else 0
+    state = _State(
+        offset=first,
+        drift=np.zeros(num),
+        drift_error=np.full(num, np.nan),
+        residual=np.full(num, np.nan),
+        error=np.full(num, np.nan),
+    )
+    if len(at):
+        _refine(calls, matching, _thinned(matching.instance, at), component, state, pivot)
+    violation = _inside_bounds(calls, matching, at, state, pivot)
+    component = _join_by_messages(calls, matching, component, state)
+    reference = _references(component, state)
+    counted = np.bincount(calls.rank[at], minlength=num).astype(np.int64)
+    alone = counted == 0
+    alone &= ~np.isin(np.arange(num), np.flatnonzero(component >= 0))
+    component = np.where(alone, -1, component)
+    return RankClocks(
+        component=component,
+        reference=np.where(component >= 0, reference, -1),
+        pivot_ns=pivot,
+        offset_ns=np.where(component >= 0, state.offset, 0),
+        drift=state.drift,
+        drift_error=state.drift_error,
+        residual_ns=state.residual,
+        error_ns=state.error,
+        num_matched=counted,
+        violation_ns=violation,
+    )
+
+
+@dataclass(slots=True)
+class _State:
+    """What the fit knows so far, by rank."""
+
+    offset: I64
+    drift: F64
+    drift_error: F64
+    residual: F64
+    error: F64
+
+
+def _components(num: int, rank: I64, instance: I64) -> I64:
+    """A number for each set of ranks that instances join, -1 for a rank in none."""
+    label = np.arange(num, dtype=np.int64)
+    if not len(rank):
+        return np.full(num, -1, dtype=np.int64)
+    while True:
+        least = np.full(int(instance.max()) + 1, num, dtype=np.int64)
+        np.minimum.at(least, instance, label[rank])
+        new = label.copy()
+        np.minimum.at(new, rank, least[instance])
+        if np.array_equal(new, label):
+            break
+        label = new
+    seen = np.isin(np.arange(num), rank)
+    _, dense = np.unique(label, return_inverse=True)
+    found = np.where(seen, dense, -1)
+    # Numbered in order of their first rank.
+    order = {c: n for n, c in enumerate(dict.fromkeys(found[found >= 0].tolist()))}
+    return np.array([order.get(int(c), -1) for c in found.tolist()], dtype=np.int64)
+
+
+def _first_offsets(calls: Calls, instance: I64, at: npt.NDArray[np.intp], component: I64) -> I64:
+    """Whole offsets by medians along a tree: so that what is left fits a float, whatever the bases."""
+    offset = np.zeros(calls.num_ranks, dtype=np.int64)
+    rank, end, of = calls.rank[at], calls.end_ns[at], instance[at]
+    by_rank = [np.flatnonzero(rank == r) for r in range(calls.num_ranks)]
+    num = int(of.max(initial=-1)) + 1
+    for which in sorted(set(component[component >= 0].tolist())):
+        members = np.flatnonzero(component == which).tolist()
+        root = max(members, key=lambda r: (len(by_rank[r]), -r))
+        known = np.full(num, np.iinfo(np.int64).min, dtype=np.int64)
+        known[of[by_rank[root]]] = end[by_rank[root]]
+        left = [r for r in members if r != root]
+        while left:
+            met = {r: by_rank[r][known[of[by_rank[r]]] > np.iinfo(np.int64).min] for r in left}
+            best = max(left, key=lambda r: (len(met[r]), -r))
+            rows = met[best]
+            offset[best] = int(np.median(end[rows] - known[of[rows]])) if len(rows) else 0
+            mine = by_rank[best]
+            fresh = mine[known[of[mine]] == np.iinfo(np.int64).min]
+            known[of[fresh]] = end[fresh] - offset[best]
+            left.remove(best)
+    return offset
+
+
+def _thinned(instance: I64, at: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+    """Calls of evenly spaced instances, no more than are needed."""
+    if len(at) <= MOST_CALLS:
+        return at
+    every = -(-len(at) // MOST_CALLS)
+    kept: npt.NDArray[np.intp] = at[instance[at] % every == 0]
+    return kept
+
+
+def _refine(
+    calls: Calls,
+    matching: Matching,
+    at: npt.NDArray[np.intp],
+    component: I64,
+    state: _State,
+    pivot: int,
+) -> None:
+    """The robust fit of offsets, and of drifts where they can be told."""
+    rank = calls.rank[at]
+    _, of = np.unique(matching.instance[at], return_inverse=True)
+    whole = calls.end_ns[at] - state.offset[rank]
+    end = (whole - pivot).astype(np.float64)
+    num, instances = calls.num_ranks, int(of.max()) + 1
+    weight = np.ones(len(at))
+    extent = float(np.ptp(end)) or 1.0
+    tau = end / extent
+    offset, slope = np.zeros(num), np.zeros(num)
+    spread = MIN_SPREAD_NS
+    for _ in range(12):
+        offset, slope = _solve(rank, of, end, tau, weight, num, instances, has_drift=True)
+        left = _residual(rank, of, end, tau, weight, offset, slope, instances)
+        spread = max(float(np.median(np.abs(left)) * 1.4826), MIN_SPREAD_NS)
+        new = np.minimum(1.0, HUBER * spread / np.maximum(np.abs(left), 1e-9))
+        if np.max(np.abs(new - weight)) < 1e-3:
+            break
+        weight = new
+    error = _drift_errors(rank, of, tau, weight, spread, num, instances) / extent
+    told = _relative(slope / extent, error, component)
+    is_told = np.abs(told) > DRIFT_ERRORS * error
+    if is_told.any():
+        keep = np.where(is_told, told, 0.0)
+        end = end - keep[rank] * end
+    else:
+        keep = np.zeros(num)
+    offset, _ = _solve(rank, of, end, tau, weight, num, instances, has_drift=False)
+    left = _residual(rank, of, end, tau, weight, offset, np.zeros(num), instances)
+    count = np.bincount(rank, weights=weight, minlength=num)
+    several = np.bincount(rank, minlength=num) > 1
+    by_rank = [np.abs(left[rank == r]) for r in range(num)]
+    residual = np.array([1.4826 * np.median(each) if len(each) > 1 else np.nan for each in by_rank])
+    state.offset += np.round(offset).astype(np.int64)
+    state.drift = keep
+    state.drift_error = np.where(several, error, np.nan)
+    state.residual = residual
+    state.error = np.where(several, spread / np.sqrt(np.maximum(count, 1.0)), np.nan)
+
+
+def _residual(
+    rank: I64, of: I64, end: F64, tau: F64, weight: F64, offset: F64, slope: F64, instances: int
+) -> F64:
+    """How far each end is from its instance's own, once the clocks are corrected."""
+    moved = end - offset[rank] - slope[rank] * tau
+    mean = np.bincount(of, weights=weight * moved, minlength=instances) / np.bincount(
+        of, weights=weight, minlength=instances
+    )
+    left: F64 = moved - mean[of]
+    return left
+
+
+def _solve(
+    rank: I64, of: I64, end: F64, tau: F64, weight: F64, num: int, instances: int, *, has_drift: bool
+) -> tuple[F64, F64]:
+    """Weighted least squares of end = instance + offset[rank] + slope[rank]·tau by conjugate gradients.
+
+    The instances' own times are eliminated; what is added to all ranks of a component cannot be told and
+    stays out, for the search begins at 0.
+    """
+    per_instance = np.bincount(of, weights=weight, minlength=instances)
+    columns = (np.ones(len(end)), tau) if has_drift else (np.ones(len(end)),)
+
+    def project(value: F64) -> F64:
+        mean = np.bincount(of, weights=weight * value, minlength=instances) / per_instance
+        out: F64 = weight * (value - mean[of])
+        return out
+
+    def back(value: F64) -> F64:
+        return np.concatenate([np.bincount(rank, weights=value * c, minlength=num) for c in columns])
+
+    def apply(x: F64) -> F64:
+        parts = x.reshape(len(columns), num)
+        value = np.zeros(len(rank))
+        for part, c in zip(parts, columns, strict=True):
+            value += part[rank] * c
+        return back(project(value))
+
+    target = back(project(end))
+    diagonal = np.maximum(
+        np.concatenate([np.bincount(rank, weights=weight * c * c, minlength=num) for c in columns]), 1e-12
+    )
+    x = np.zeros_like(target)
+    r = target.copy()
+    z = r / diagonal
+    p = z.copy()
+    rz = float(r @ z)
+    stop = 1e-18 * max(rz, 1e-30)
+    for _ in range(40 * len(columns) + 2 * num):
+        if rz <= stop:
+            break
+        q = apply(p)
+        curve = float(p @ q)
+        if curve <= 0:
+            break
+        step = rz / curve
+        x += step * p
+        r -= step * q
+        z = r / diagonal
+        rz, last = float(r @ z), rz
+        p = z + (rz / last) * p
+    parts = x.reshape(len(columns), num)
+    return parts[0], parts[1] if has_drift else np.zeros(num)
+
+
+def _drift_errors(rank: I64, of: I64, tau: F64, weight: F64, spread: float, num: int, instances: int) -> F64:
+    """One standard error of each slope against the others': spread over the root of the spread of times."""
+    total = np.maximum(np.bincount(rank, weights=weight, minlength=num), 1e-12)
+    mean = np.bincount(rank, weights=weight * tau, minlength=num) / total
+    scatter = np.bincount(rank, weights=weight * (tau - mean[rank]) ** 2, minlength=num)
+    size = np.bincount(of, minlength=instances)
+    # An instance of n ranks has one time of its own: it tells n-1 of n.
+    told = np.bincount(rank, weights=1.0 - 1.0 / np.maximum(size[of], 2), minlength=num) / np.maximum(
+        np.bincount(rank, minlength=num), 1
+    )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        error: F64 = spread / np.sqrt(scatter * np.maximum(told, 0.5))
+    return np.where(np.isfinite(error) & (scatter > 1e-12), error, np.inf)
+
+
+def _relative(slope: F64, error: F64, component: I64) -> F64:
+    """Slopes against the middle rank of each component."""
+    result = np.array(slope, dtype=np.float64)
+    for which in np.unique(component[component >= 0]).tolist():
+        mine = np.flatnonzero(component == which)
+        known = mine[np.isfinite(error[mine])]
+        if len(known):
+            result[mine] -= np.sort(slope[known])[(len(known) - 1) // 2]
+    return result
+
+
+# ── bounds ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _inside_bounds(
+    calls: Calls, matching: Matching, at: npt.NDArray[np.intp], state: _State, pivot: int
+) -> int:
+    """Move offsets as little as it takes for causality to hold; the violation that is left, at most."""
+    if not len(at):
+        return 0
+    rank, of = calls.rank[at], matching.instance[at]
+    order = np.argsort(of, kind="stable")
+    rank, of = rank[order], of[order]
+    head = np.flatnonzero(np.append(True, of[1:] != of[:-1]))
+    start, end = calls.start_ns[at][order], calls.end_ns[at][order]
+
+    def corrected(local: I64) -> I64:
+        whole = local - state.offset[rank]
+        return whole - np.round(state.drift[rank] * (whole - pivot).astype(np.float64)).astype(np.int64)
+
+    worst = 0
+    for _ in range(200):
+        begun, left = corrected(start), corrected(end)
+        latest, earliest = np.maximum.reduceat(begun, head), np.minimum.reduceat(left, head)
+        violation = latest - earliest
+        worst = int(violation.max())
+        if worst <= 0:
+            break
+        which = int(np.argmax(violation))
+        low, high = head[which], np.append(head[1:], len(of))[which]
+        late = int(rank[low + int(np.argmax(begun[low:high]))])
+        early = int(rank[low + int(np.argmin(left[low:high]))])
+        if late == early:
+            break
+        half = worst // 2 + 1
+        state.offset[late] += half
+        state.offset[early] -= half
+    # Of a rank with one collective the fit has no error: what the bounds leave open is one.
+    begun, left = corrected(start), corrected(end)
+    latest, earliest = np.maximum.reduceat(begun, head), np.minimum.reduceat(left, head)
+    open_ = (np.repeat(earliest - latest, np.diff(np.append(head, len(of))))).astype(np.float64)
+    least = np.full(calls.num_ranks, np.inf)
+    np.minimum.at(least, rank, np.maximum(open_, 0.0))
+    alone = np.isnan(state.error) & np.isfinite(least)
+    state.error[alone] = np.maximum(least[alone] / 2.0, MIN_SPREAD_NS)
+    return max(worst, 0)
+
+
+def _join_by_messages(calls: Calls, matching: Matching, component: I64, state: _State) -> I64:
+    """Join components between which messages go both ways: the offset lies between two bounds."""
+    at = np.flatnonzero((matching.instance != UNMATCHED) & calls.is_of(*POINT_TO_POINT))
+    if not len(at):
+        return component
+    component = component.copy()
+    # A rank without any collective is a component of its own, once a message reaches it.
+    for rank in np.unique(calls.rank[at]).tolist():
+        if component[rank] < 0:
+            component[rank] = int(component.max()) + 1
+    order = np.argsort(matching.instance[at], kind="stable")
+    at = at[order]
+    is_send = calls.is_of("send")[at]
+    sends, receives = at[is_send], at[~is_send]
+    sender = {int(matching.instance[call]): int(call) for call in sends.tolist()}
+    while True:
+        bounds: dict[tuple[int, int], list[float]] = {}
+        for call in receives.tolist():
+            source = sender.get(int(matching.instance[call]))
+            if source is None:
+                continue
+            a, b = int(component[calls.rank[source]]), int(component[calls.rank[call]])
+            if a == b:
+                continue
+            sent = int(calls.start_ns[source] - state.offset[calls.rank[source]])
+            got = int(calls.end_ns[call] - state.offset[calls.rank[call]])
+            # How far b's axis is ahead of a's: at most got - sent, where the message goes from a to b.
+            low_high = bounds.setdefault((min(a, b), max(a, b)), [-np.inf, np.inf])
+            if a < b:
+                low_high[1] = min(low_high[1], got - sent)
+            else:
+                low_high[0] = max(low_high[0], sent - got)
+        both = [
+            (high - low, pair, low, high)
+            for pair, (low, high) in bounds.items()
+            if np.isfinite(low) and np.isfinite(high) and high >= low
+        ]
+        if not both:
+            return component
+        width, (a, b), low, high = min(both)
+        mine = component == b
+        state.offset[mine] += round((low + high) / 2)
+        state.error[mine] = np.fmax(state.error[mine], width / 2)
+        state.error[component == a] = np.fmax(state.error[component == a], 0.0)
+        component[mine] = a
+
+
+def _references(component: I64, state: _State) -> I64:
+    """The rank with the lower-median offset of each component, whose clock becomes the axis."""
+    reference = np.full(len(component), -1, dtype=np.int64)
+    for which in np.unique(component[component >= 0]).tolist():
+        mine = np.flatnonzero(component == which)
+        order = mine[np.argsort(state.offset[mine], kind="stable")]
+        middle = int(order[(len(order) - 1) // 2])
+        state.offset[mine] -= state.offset[middle]
+        reference[mine] = middle
+    return reference

@@ -1,0 +1,285 @@
+"""Who came late to collectives: by step, without what was inherited, and what it did instead.
+
+A rank is late against the lower median of the ranks of the same collective. What it inherited is taken off:
+the end of its previous communication against the others' (a rank that was held up by a late one in another
+group is a victim there, and no straggler here). Where a collective does not hold the computation up, the
+lateness that a rank brings to the next one contains it: of a run of such collectives the largest counts once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from stepscope.align.token import SYNCHRONISING
+from stepscope.analyse.joined import Joined, exposed_waits
+from stepscope.model.peer import SEGMENT_PARTS, PeerTable
+from stepscope.model.report import IDLE_CAUSES
+from stepscope.model.trace import I64
+
+F64 = npt.NDArray[np.float64]
+BLOCKING_SHARE = 0.5
+"""A collective holds its ranks up where most of its time on most of them is exposed."""
+EXPLAINED = 0.3
+"""The largest part must be this share of the lateness to be its reason."""
+SAME_KERNELS = 0.02
+"""As many kernels as the peers, but for this share: the same work."""
+NO_STEP = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Lateness:
+    """Matrices (ranks, steps) of a job; NaN where a rank has no matched collective in a step.
+
+    `lateness_ns` is the largest of the step's collectives, `delay_ns` what the rank fell behind in the step
+    in all (runs of collectives that hold nobody up count once), `wait_ns` what it waited for others, exposed
+    or not, `cost_ns` what the others had to wait for it alone (last less second-last start, of exposed wait).
+    """
+
+    steps: I64
+    """Numbers of the columns, ascending; `NO_STEP` alone where no step was marked."""
+    lateness_ns: F64
+    delay_ns: F64
+    wait_ns: F64
+    cost_ns: F64
+    excess: F64
+    """(ranks, steps, SEGMENT_PARTS): what the rank spent beyond the peers' lower median on the way to the
+    collective to which it came latest."""
+    num_kernels: F64
+    """(ranks, steps): kernels beyond the peers' on that way, as a share of theirs."""
+    agrees: F64
+    """(ranks, steps): of the collectives to which the rank came last, the share (by waiting) in which it also
+    has the shortest duration: what the clocks say without clocks. NaN where it never came last."""
+    last_rank: I64
+    """Of each instance of `Joined.heads`: the position of the rank that came last."""
+    is_sync: npt.NDArray[np.bool_]
+    """Of each of those instances: no rank leaves before all have come."""
+
+
+def lateness(joined: Joined) -> Lateness:
+    """Measure the lateness of every rank in every step."""
+    calls, at, heads = joined.calls, joined.by_instance, joined.heads
+    num = calls.num_ranks
+    step = calls.step[at]
+    steps = np.unique(step[step >= 0])
+    if not len(steps):
+        steps, step = np.array([NO_STEP], dtype=np.int64), np.full(len(at), NO_STEP, dtype=np.int64)
+    shape = (num, len(steps))
+    result = Lateness(
+        steps=steps,
+        lateness_ns=np.full(shape, np.nan),
+        delay_ns=np.full(shape, np.nan),
+        wait_ns=np.full(shape, np.nan),
+        cost_ns=np.full(shape, np.nan),
+        excess=np.zeros((*shape, len(SEGMENT_PARTS))),
+        num_kernels=np.zeros(shape),
+        agrees=np.full(shape, np.nan),
+        last_rank=np.empty(0, dtype=np.int64),
+        is_sync=np.empty(0, dtype=bool),
+    )
+    if not len(heads):
+        return result
+    sync = calls.is_of(*SYNCHRONISING)[at]
+    own = _own_lateness(joined)
+    last = _last(joined)
+    column = np.searchsorted(steps, step)
+    is_known = (step >= 0) | (steps[0] == NO_STEP)
+    cost, agrees = _cost(joined, last)
+    blocking = _blocking(joined)
+    excess, kernels = _excess(joined)
+    for rank in range(num):
+        mine = np.flatnonzero((calls.rank[at] == rank) & is_known)
+        mine = mine[np.argsort(joined.start_ns[at[mine]], kind="stable")]
+        for where in np.unique(column[mine]).tolist():
+            these = mine[column[mine] == where]
+            result.wait_ns[rank, where] = joined.wait_ns[at[these]].sum()
+            these = these[sync[these]]
+            if not len(these):
+                continue
+            value = own[these]
+            run = np.append(0, np.cumsum(blocking[these])[:-1])
+            peaks = np.full(int(run[-1]) + 1, np.iinfo(np.int64).min, dtype=np.int64)
+            np.maximum.at(peaks, run, value)
+            result.delay_ns[rank, where] = peaks.sum()
+            best = int(np.argmax(value))
+            result.lateness_ns[rank, where] = value[best]
+            result.cost_ns[rank, where] = cost[these].sum()
+            path = these[: best + 1][run[: best + 1] == run[best]]
+            result.excess[rank, where] = excess[path].sum(axis=0)
+            result.num_kernels[rank, where] = kernels[path].mean()
+            told = agrees[these]
+            weight = np.where(np.isnan(told), 0.0, np.maximum(cost[these], 1))
+            if weight.sum() > 0:
+                result.agrees[rank, where] = float(np.nansum(told * weight) / weight.sum())
+    return Lateness(
+        steps,
+        result.lateness_ns,
+        result.delay_ns,
+        result.wait_ns,
+        result.cost_ns,
+        result.excess,
+        result.num_kernels,
+        result.agrees,
+        calls.rank[at[last]],
+        sync[heads],
+    )
+
+
+def _last(joined: Joined) -> npt.NDArray[np.intp]:
+    """The place in `by_instance` of the call that began last in each instance."""
+    start = joined.start_ns[joined.by_instance]
+    order = np.lexsort((start, joined.spread(np.arange(len(joined.heads)))))
+    found: npt.NDArray[np.intp] = order[np.append(joined.heads[1:], len(order)) - 1]
+    return found
+
+
+def _own_lateness(joined: Joined) -> I64:
+    """Start against the lower median of the instance, less what the rank inherited; over `by_instance`."""
+    start = joined.start_ns[joined.by_instance]
+    late = start - joined.spread(joined.lower_median(start))
+    released = _released(joined)
+    # Nobody inherits from before its own first communication.
+    has = released > np.iinfo(np.int64).min
+    usual = joined.spread(joined.lower_median(np.where(has, released, start)))
+    inherited = np.where(has, np.maximum(released - usual, 0), 0)
+    own: I64 = late - np.minimum(inherited, np.maximum(late, 0))
+    return own
+
+
+def _released(joined: Joined) -> I64:
+    """When each call's rank was last released by another communication before it began; over
+    `by_instance`."""
+    calls, at = joined.calls, joined.by_instance
+    before = np.full(len(calls), np.iinfo(np.int64).min, dtype=np.int64)
+    for rank in range(calls.num_ranks):
+        mine = np.flatnonzero(calls.rank == rank)
+        if len(mine) < 2:
+            continue
+        order = mine[np.argsort(joined.start_ns[mine], kind="stable")]
+        ends = np.sort(joined.end_ns[order])
+        place = np.searchsorted(ends, joined.start_ns[order], side="right") - 1
+        before[order] = np.where(place >= 0, ends[np.maximum(place, 0)], np.iinfo(np.int64).min)
+    return before[at]
+
+
+def _cost(joined: Joined, last: npt.NDArray[np.intp]) -> tuple[I64, F64]:
+    """Over `by_instance`: what others waited for a call alone, and whether durations alone name it too."""
+    at, heads, sizes = joined.by_instance, joined.heads, joined.sizes
+    start = joined.start_ns[at]
+    instance = joined.spread(np.arange(len(heads)))
+    without = start.copy()
+    without[last] = np.iinfo(np.int64).min
+    second = np.maximum.reduceat(without, heads)
+    exposed = np.zeros(len(joined.calls), dtype=np.int64)
+    for rank in range(joined.calls.num_ranks):
+        exposed[joined.calls.rank == rank] = exposed_waits(joined, rank)
+    waits = exposed[at].copy()
+    waits[last] = -1
+    order = np.lexsort((waits, instance))
+    # The last one's own place comes first; of the others the lower median.
+    usual = waits[order][heads + 1 + (sizes - 2) // 2]
+    cost = np.zeros(len(at), dtype=np.int64)
+    cost[last] = np.maximum(np.minimum(start[last] - second, usual), 0)
+    duration = joined.calls.end_ns[at] - joined.calls.start_ns[at]
+    shortest = np.minimum.reduceat(duration, heads)
+    agrees = np.full(len(at), np.nan)
+    agrees[last] = duration[last] <= shortest
+    return cost, agrees
+
+
+def _blocking(joined: Joined) -> npt.NDArray[np.int64]:
+    """1 for calls of instances that hold their ranks up; over `by_instance`."""
+    at = joined.by_instance
+    exposed = np.empty(len(joined.calls), dtype=np.int64)
+    for rank, table in enumerate(joined.tables):
+        exposed[joined.calls.rank == rank] = table.collectives.exposed_ns
+    duration = np.maximum(joined.calls.end_ns[at] - joined.calls.start_ns[at], 1)
+    share = (1_000_000 * exposed[at]) // duration
+    result: npt.NDArray[np.int64] = joined.spread(
+        (joined.lower_median(share) >= 1_000_000 * BLOCKING_SHARE).astype(np.int64)
+    )
+    return result
+
+
+def _excess(joined: Joined) -> tuple[F64, F64]:
+    """Over `by_instance`: the segment's parts beyond the instance's lower median, and the share of
+    kernels."""
+    at = joined.by_instance
+    calls = joined.calls
+    segment = np.zeros((len(calls), len(SEGMENT_PARTS)), dtype=np.int64)
+    kernels = np.zeros(len(calls), dtype=np.int64)
+    for rank, table in enumerate(joined.tables):
+        segment[calls.rank == rank] = table.collectives.segment
+        kernels[calls.rank == rank] = table.collectives.num_kernels
+    excess = np.empty((len(at), len(SEGMENT_PARTS)))
+    for part in range(len(SEGMENT_PARTS)):
+        column = segment[at, part]
+        excess[:, part] = column - joined.spread(joined.lower_median(column))
+    own = kernels[at]
+    usual = joined.spread(joined.lower_median(own))
+    return excess, (own - usual) / np.maximum(usual, 1)
+
+
+def reason(late: Lateness, tables: tuple[PeerTable, ...], rank: int, columns: I64) -> tuple[str, str | None]:
+    """(reason, culprit) of a rank's lateness over these columns.
+
+    An idle cause, `slower_kernels`, `more_work`, or `unknown` where no part explains it.
+    """
+    excess = late.excess[rank, columns].sum(axis=0)
+    whole = float(np.nansum(late.lateness_ns[rank, columns]))
+    if whole <= 0:
+        return "unknown", None
+    best = int(np.argmax(excess))
+    part = SEGMENT_PARTS[best]
+    if excess[best] < EXPLAINED * whole or part in ("communication", "unknown", "peer"):
+        return "unknown", None
+    if part == "compute":
+        return _kernels(late, tables, rank, columns)
+    cause = "copy_wait" if part == "copy" else part
+    named = tables[rank].culprits
+    return cause, named.get("copy_exposed" if part == "copy" else cause)
+
+
+def _kernels(
+    late: Lateness, tables: tuple[PeerTable, ...], rank: int, columns: I64
+) -> tuple[str, str | None]:
+    """Whether a rank computes longer because its kernels are slower or because it has more of them."""
+    own = tables[rank].kernels
+    name, more_ns, slower_ns = None, 0.0, 0.0
+    if len(own):
+        peers = [table.kernels for place, table in enumerate(tables) if place != rank and len(table.kernels)]
+        usual = [_of_peers(peers, int(key)) for key in own.key.tolist()]
+        beyond = np.zeros(len(own))
+        for place, found in enumerate(usual):
+            count, total = int(own.count[place]), float(own.total_ns[place])
+            if found is None:
+                more_ns += total  # a shape that no peer has
+                beyond[place] = total
+                continue
+            calls, mean = found
+            slower_ns += max(0.0, total - count * mean)
+            more_ns += max(0.0, (count - calls) * mean)
+            beyond[place] = total - calls * mean
+        worst = int(np.argmax(beyond))
+        name = tables[rank].texts[own.name_id[worst]] if beyond[worst] > 0 else None
+    if float(np.nanmean(late.num_kernels[rank, columns])) > SAME_KERNELS:
+        return "more_work", name
+    return ("more_work" if more_ns > slower_ns else "slower_kernels"), name
+
+
+def _of_peers(peers: list, key: int) -> tuple[float, float] | None:  # type: ignore[type-arg]
+    """(calls, mean duration) of a kernel by shape on the peers: lower medians over those that ran it."""
+    found = []
+    for table in peers:
+        at = np.flatnonzero(table.key == key)
+        if len(at):
+            found.append((int(table.count[at[0]]), float(table.total_ns[at[0]]) / int(table.count[at[0]])))
+    if len(found) * 2 < len(peers):
+        return None
+    middle = (len(found) - 1) // 2
+    return sorted(count for count, _ in found)[middle], sorted(mean for _, mean in found)[middle]
+
+
+__all__ = ["IDLE_CAUSES", "NO_STEP", "Lateness", "lateness", "reason"]

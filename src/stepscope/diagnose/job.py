@@ -1,0 +1,435 @@
+"""What the ranks of a job together say, in the report's form: clocks, collectives, who is late, who waits.
+
+Numbers come from `analyse`, who is late is decided by `detect`; here they are only put together. Nothing is
+said where fewer than two ranks can be compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from stepscope.analyse import joined as join_
+from stepscope.analyse.joined import Joined
+from stepscope.analyse.lateness import NO_STEP, Lateness, lateness, reason
+from stepscope.detect.few import few_steps
+from stepscope.detect.peer import by_lateness
+from stepscope.diagnose.collective import collective_rows
+from stepscope.diagnose.map import rank_map
+from stepscope.model import report
+from stepscope.model.analysis import COLLECTIVE_PARTS, RankAnalysis
+from stepscope.model.peer import PeerTable
+
+LEAST_STEP_SHARE = 0.01
+"""Nobody is late by less than this share of a step: equal devices differ by as much."""
+FEW_STEP_SHARE = 0.02
+"""In a handful of steps, whose ordinary spread is not known, twice that."""
+LEAST_SERIES = 6
+"""From so many steps on a series tells what is ordinary (`detect.peer`)."""
+LEAST_COST_SHARE = 0.005
+"""A straggler that costs less of the window is not worth a line."""
+MOST_TOLD_STEPS = 200
+STRAGGLER = "straggler"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """The join of all ranks in report form; everything empty where there is nothing to join."""
+
+    analyses: tuple[RankAnalysis, ...]
+    """The analyses, with what the peers tell of each: communication parts, further numbers."""
+    clocks: report.Clocks | None = None
+    collectives: tuple[report.Collective, ...] | None = None
+    """`None`: the rows of the ranks stand."""
+    stragglers: tuple[report.Straggler, ...] = ()
+    lateness: report.Lateness | None = None
+    rank_map: report.RankMap | None = None
+    issues: tuple[report.HealthIssue, ...] = ()
+    withheld: tuple[report.Withheld, ...] = ()
+    joined: Joined | None = None
+    late: Lateness | None = None
+    steps_ns: int = 0
+    """Time of the steps that were judged, of the rank with most."""
+    tables: tuple[PeerTable, ...] = field(default=())
+
+
+def join_ranks(analyses: Sequence[RankAnalysis]) -> Job:
+    """Join the ranks of a job. Pure; ranks without a number or without communication are left as they are."""
+    chosen = _tables(analyses)
+    if len(chosen) < 2:
+        return Job(tuple(analyses))
+    tables = tuple(table for _, table in chosen)
+    whole = join_.join(tables)
+    if not len(whole.calls):
+        return Job(tuple(analyses))
+    late = lateness(whole)
+    clocks = _clocks(whole)
+    issues, withheld = _doubts(whole)
+    steps_ns = _steps_ns(whole)
+    status, why = _status(whole)
+    found = _stragglers(whole, late, steps_ns) if status != "withheld" else _Found()
+    denied = [each for each in found.rows if each.is_confirmed is False]
+    if denied:
+        names = ", ".join(f"rank {each.rank}" for each in denied)
+        withheld = (
+            *withheld,
+            report.Withheld(
+                what=STRAGGLER,
+                why=f"the clocks say that {names} came last, the durations of the collectives do not",
+                would_settle="a trace of more steps, with the sequence numbers of a newer PyTorch",
+            ),
+        )
+        status, why = "degraded", withheld[-1].why
+    kept = tuple(each for each in found.rows if each.is_confirmed is not False)
+    analyses = tuple(_with_peers(analyses, chosen, whole, late, kept, steps_ns))
+    rows, suspect = collective_rows(whole, late)
+    return Job(
+        analyses=analyses,
+        clocks=clocks,
+        collectives=rows if len(whole.heads) else None,
+        stragglers=kept,
+        lateness=_told(whole, late, found, status, why),
+        rank_map=rank_map(whole) if whole.clocks.has_one_axis else None,
+        issues=(*issues, *suspect),
+        withheld=withheld,
+        joined=whole,
+        late=late,
+        steps_ns=steps_ns,
+        tables=tables,
+    )
+
+
+def _tables(analyses: Sequence[RankAnalysis]) -> list[tuple[int, PeerTable]]:
+    """(place of the analysis, table) of every rank once: its device with most communication."""
+    found: dict[int, tuple[int, PeerTable]] = {}
+    for place, analysis in enumerate(analyses):
+        if analysis.rank is None or analysis.is_cut:
+            continue
+        for table in analysis.peers:
+            best = found.get(analysis.rank)
+            if best is None or len(table.collectives) > len(best[1].collectives):
+                found[analysis.rank] = (place, table)
+    return [found[rank] for rank in sorted(found)]
+
+
+def _rank(table: PeerTable) -> int:
+    assert table.rank is not None
+    return table.rank
+
+
+def _steps_ns(whole: Joined) -> int:
+    """Time that costs are shares of: the windows of the rank with most, else the extent of communication."""
+    windows = [int((t.steps.window_end_ns - t.steps.window_start_ns).sum()) for t in whole.tables]
+    if any(windows):
+        return max(windows)
+    strips = [t.strip.cell_ns * len(t.strip.cells) for t in whole.tables if t.strip is not None]
+    return max(strips, default=int(np.ptp(np.append(whole.start_ns, whole.end_ns))))
+
+
+def _clocks(whole: Joined) -> report.Clocks:
+    clocks, rows = whole.clocks, []
+    for place, table in enumerate(whole.tables):
+        is_known = clocks.component[place] >= 0
+        error = float(clocks.drift_error[place]) * 1e6
+        rows.append(
+            report.RankClock(
+                rank=_rank(table),
+                method="collectives" if is_known else "none",
+                component=int(clocks.component[place]) if is_known else None,
+                offset_ns=int(clocks.offset_ns[place]) if is_known else None,
+                offset_error_ns=_whole(clocks.error_ns[place]) if is_known else None,
+                drift_ppm=float(clocks.drift[place]) * 1e6 if clocks.drift[place] else None,
+                drift_error_ppm=error if is_known and np.isfinite(error) else None,
+                residual_ns=_whole(clocks.residual_ns[place]) if is_known else None,
+            )
+        )
+    known = clocks.reference[clocks.component == 0]
+    reference = _rank(whole.tables[int(known[0])]) if len(known) else None
+    return report.Clocks(reference_rank=reference, ranks=tuple(rows))
+
+
+def _whole(value: float) -> int | None:
+    return round(float(value)) if np.isfinite(value) else None
+
+
+def _doubts(whole: Joined) -> tuple[tuple[report.HealthIssue, ...], tuple[report.Withheld, ...]]:
+    """What is wrong with the clocks and the matching, and what follows."""
+    from stepscope.align.clock import MOST_VIOLATION_NS, SAME_HOST_NS
+
+    issues: list[report.HealthIssue] = []
+    withheld: list[report.Withheld] = []
+    clocks = whole.clocks
+    if clocks.violation_ns > MOST_VIOLATION_NS:
+        what = (
+            f"ranks leave matched collectives up to {clocks.violation_ns / 1e6:,.3g} ms before others enter "
+            "them, whatever the clocks: the matched calls are not the same collectives"
+        )
+        issues.append(
+            report.HealthIssue(
+                code="clock_conflict", count=1, effect="degraded", detail=what, affects=("straggler",)
+            )
+        )
+    for component in np.unique(clocks.component[clocks.component >= 0]).tolist():
+        mine = np.flatnonzero(clocks.component == component)
+        by_host: dict[str, list[int]] = {}
+        for place in mine.tolist():
+            if (host := whole.tables[place].host) is not None:
+                by_host.setdefault(host, []).append(place)
+        for places in by_host.values():
+            apart = int(np.ptp(clocks.offset_ns[places])) if len(places) > 1 else 0
+            if apart > SAME_HOST_NS:
+                what = (
+                    f"clocks of ranks on one host differ by {apart / 1e6:,.3g} ms by their collectives: "
+                    "that one host has one clock was not assumed"
+                )
+                issues.append(
+                    report.HealthIssue(
+                        code="clock_prior", count=1, effect="none", detail=what, affects=("straggler",)
+                    )
+                )
+    apart_ranks = _apart(whole)
+    if apart_ranks:
+        withheld.append(
+            report.Withheld(
+                what=STRAGGLER,
+                why=apart_ranks,
+                would_settle="traces with a collective that all ranks share (a barrier is one)",
+            )
+        )
+    return tuple(issues), tuple(withheld)
+
+
+def _apart(whole: Joined) -> str | None:
+    """Ranks without a common axis, in words; `None` where all have one."""
+    clocks = whole.clocks
+    alone = [_rank(t) for t, c in zip(whole.tables, clocks.component.tolist(), strict=True) if c < 0]
+    number = len(np.unique(clocks.component[clocks.component >= 0]))
+    if alone:
+        names = _listed(alone)
+        verb = "shares" if len(alone) == 1 else "share"
+        return f"{names} {verb} no synchronising collective with any other rank"
+    if number > 1:
+        sets = [
+            _listed([_rank(whole.tables[p]) for p in np.flatnonzero(clocks.component == c).tolist()])
+            for c in range(number)
+        ]
+        return f"no collective joins {' with '.join(sets[:4])}: nobody is late across them"
+    return None
+
+
+def _listed(ranks: Sequence[int]) -> str:
+    """rank 3; ranks 0-3, 8."""
+    runs: list[list[int]] = []
+    for rank in sorted(ranks):
+        if runs and rank == runs[-1][-1] + 1:
+            runs[-1].append(rank)
+        else:
+            runs.append([rank])
+    told = [str(r[0]) if len(r) == 1 else f"{r[0]}-{r[-1]}" for r in runs]
+    return ("rank " if len(ranks) == 1 else "ranks ") + ", ".join(told)
+
+
+def _status(whole: Joined) -> tuple[report.RowStatus, str | None]:
+    """Whether anybody can be named."""
+    from stepscope.align.clock import MOST_VIOLATION_NS
+
+    apart = _apart(whole)
+    is_any = len(whole.heads) > 0 and bool((whole.clocks.component >= 0).any())
+    if not is_any:
+        return "withheld", apart or "no synchronising collective was matched"
+    if whole.clocks.violation_ns > MOST_VIOLATION_NS:
+        return "withheld", "matched collectives contradict causality"
+    return ("degraded", apart) if apart else ("ok", None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Who is late, and the noise below which nobody is."""
+
+    rows: tuple[report.Straggler, ...] = ()
+    noise_ns: int | None = None
+    why: str | None = None
+
+
+def _stragglers(whole: Joined, late: Lateness, steps_ns: int) -> _Found:
+    """Decide who is late, with its cost and reason."""
+    num_steps = int(np.isfinite(late.lateness_ns).any(axis=0).sum())
+    if not num_steps:
+        return _Found(why="no synchronising collective was matched")
+    step_ns = steps_ns / max(num_steps, 1)
+    clock = whole.clock_noise_ns
+    if num_steps >= LEAST_SERIES:
+        least = max(clock, LEAST_STEP_SHARE * step_ns)
+        gate = by_lateness(late.delay_ns, least)
+        is_late = np.asarray(gate.late)
+        noise = max(clock, round(gate.least))
+        persistence = gate.persistence
+        named = [each.rank for each in gate.deviants]
+        columns = {each.rank: np.array(each.steps, dtype=np.int64) for each in gate.deviants}
+        why = gate.why
+    else:
+        least = max(clock, FEW_STEP_SHARE * step_ns)
+        few = few_steps(late.lateness_ns, least, _times_last(whole, late))
+        is_late, persistence, named, why = few.late, few.persistence, list(few.ranks), None
+        noise = round(few.noise)
+        columns = {rank: np.flatnonzero(is_late[rank]) for rank in named}
+    rows = []
+    for rank in named:
+        mine = columns[rank]
+        # A rank is a straggler by what others wait for it, not by coming late where nobody was held up.
+        cost = int(np.nansum(late.cost_ns[rank, mine]))
+        least_cost = LEAST_COST_SHARE if num_steps >= LEAST_SERIES else FEW_STEP_SHARE
+        if not len(mine) or cost < least_cost * steps_ns:
+            continue
+        why_late, culprit = reason(late, whole.tables, rank, mine)
+        told = late.agrees[rank, mine]
+        told = told[np.isfinite(told)]
+        rows.append(
+            report.Straggler(
+                rank=_rank(whole.tables[rank]),
+                lateness_ns=round(float(np.median(late.lateness_ns[rank, mine]))),
+                cost_ns=cost,
+                persistence=persistence,
+                reason=why_late,
+                share=min(1.0, cost / steps_ns) if steps_ns else None,
+                num_steps=num_steps if late.steps[0] != NO_STEP else None,
+                num_late=len(mine) if late.steps[0] != NO_STEP else None,
+                late_steps=tuple(late.steps[mine[:MOST_TOLD_STEPS]].tolist())
+                if late.steps[0] != NO_STEP
+                else (),
+                culprit=culprit,
+                is_confirmed=bool(told.mean() >= 0.5) if len(told) else None,
+            )
+        )
+    rows.sort(key=lambda row: -row.cost_ns)
+    return _Found(tuple(rows), int(noise), why)
+
+
+def _times_last(whole: Joined, late: Lateness) -> npt.NDArray[np.int64]:
+    """How often each rank came last to a synchronising collective, by more than the clocks can hide."""
+    start = whole.start_ns[whole.by_instance]
+    skew = np.maximum.reduceat(start, whole.heads) - np.minimum.reduceat(start, whole.heads)
+    told = late.last_rank[late.is_sync & (skew > whole.clock_noise_ns)]
+    return np.bincount(told, minlength=len(whole.tables))
+
+
+def _told(
+    whole: Joined, late: Lateness, found: _Found, status: report.RowStatus, why: str | None
+) -> report.Lateness:
+    """The map of lateness by rank and step."""
+    steps = late.steps
+    if steps[0] == NO_STEP:
+        chosen = np.array([0])
+    else:
+        most = np.nanmax(np.nan_to_num(late.lateness_ns, nan=-1.0), axis=0)
+        chosen = np.arange(len(steps))
+        if len(steps) > MOST_TOLD_STEPS:
+            keep = np.argsort(-most, kind="stable")[: MOST_TOLD_STEPS // 2]
+            spaced = np.linspace(0, len(steps) - 1, MOST_TOLD_STEPS // 2).astype(np.int64)
+            chosen = np.union1d(keep, spaced)
+
+    def cells(matrix: npt.NDArray[np.float64], rank: int) -> tuple[int | None, ...]:
+        return tuple(round(v) if np.isfinite(v) else None for v in matrix[rank, chosen].tolist())
+
+    return report.Lateness(
+        status=status,
+        noise_ns=found.noise_ns,
+        why=why or found.why,
+        num_collectives=int(late.is_sync.sum()),
+        steps=() if steps[0] == NO_STEP else tuple(steps[chosen].tolist()),
+        rows=tuple(
+            report.RankLateness(
+                rank=_rank(table),
+                lateness_ns=cells(late.lateness_ns, place),
+                wait_ns=cells(late.wait_ns, place),
+            )
+            for place, table in enumerate(whole.tables)
+        )
+        if status != "withheld"
+        else (),
+    )
+
+
+def _with_peers(
+    analyses: Sequence[RankAnalysis],
+    chosen: Sequence[tuple[int, PeerTable]],
+    whole: Joined,
+    late: Lateness,
+    stragglers: Sequence[report.Straggler],
+    steps_ns: int,
+) -> list[RankAnalysis]:
+    """The analyses with what the peers tell of each rank's communication, and numbers for rules."""
+    result = list(analyses)
+    named = {row.rank: row for row in stragglers}
+    for place, (at, table) in enumerate(chosen):
+        parts = join_.split(whole, place)
+        analysis = result[at]
+        if parts is None or not parts.is_complete:
+            continue
+        withheld = tuple(w for w in analysis.withheld if w.what != COLLECTIVE_PARTS)
+        devices, accounting = [], list(analysis.accounting)
+        for device in analysis.devices:
+            row = device.accounting
+            if (row.device.index if row.device.index is not None else -1) != (
+                table.device if table.device is not None and table.device >= 0 else -1
+            ) or row.communication is None:
+                devices.append(device)
+                continue
+            whole_ns = row.communication.total_ns
+            wait = min(parts.wait_ns, whole_ns)
+            told = msgspec.structs.replace(
+                row,
+                communication=msgspec.structs.replace(
+                    row.communication,
+                    wait_ns=wait,
+                    transfer_ns=whole_ns - wait,
+                    wait_exposed_ns=min(parts.wait_exposed_ns, wait, row.communication_exposed_ns),
+                ),
+            )
+            accounting = [told if each == row else each for each in accounting]
+            numbers = {
+                **device.numbers,
+                **_numbers(told, named.get(_rank(table)), whole, place, steps_ns),
+            }
+            devices.append(replace(device, accounting=told, numbers=numbers))
+        result[at] = replace(
+            analysis, withheld=withheld, devices=tuple(devices), accounting=tuple(accounting)
+        )
+    return result
+
+
+def _numbers(
+    row: report.Accounting,
+    straggler: report.Straggler | None,
+    whole: Joined,
+    place: int,
+    steps_ns: int,
+) -> dict[str, float]:
+    """What rules ask of a rank beside its peers."""
+    communication = row.communication
+    if communication is None or row.total_ns <= 0 or communication.wait_exposed_ns is None:
+        return {}
+    wait = communication.wait_exposed_ns
+    numbers = {
+        "peer_wait_share": wait / row.total_ns,
+        "transfer_exposed_share": (row.communication_exposed_ns - wait) / row.total_ns,
+        "straggler_cost_share": (straggler.cost_ns / steps_ns if straggler and steps_ns else 0.0),
+    }
+    return numbers | _link_numbers(whole, place)
+
+
+def _link_numbers(whole: Joined, place: int) -> dict[str, float]:
+    """`transfer_link_share`: bus bandwidth of this rank's large transfers against one direction of its
+    link."""
+    from stepscope.diagnose.collective import transfer_rates
+
+    rates = transfer_rates(whole, place)
+    link = whole.tables[place].link_bytes_per_second
+    if rates is None:
+        return {}
+    numbers = {"transfer_bytes_per_second": rates}
+    return numbers | ({"transfer_link_share": rates / link} if link else {})
