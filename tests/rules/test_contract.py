@@ -191,6 +191,7 @@ def test_every_threshold_has_a_reference_and_every_reference_a_threshold(rule: R
 @pytest.mark.parametrize("rule", RULES)
 def test_relations_name_rules_that_exist(rule: Rule) -> None:
     assert set(rule.explains) <= set(CATALOG.rules) - {rule.id}
+    assert set(rule.explains_peers) <= set(CATALOG.rules) - {rule.id}
 
 
 def test_every_feature_has_one_name_and_a_help() -> None:

@@ -18,11 +18,13 @@ from stepscope.rules.rule import Clear, Finding
 
 IDS = [
     "allocator-thrash",
+    "beside-communication",
     "checkpoint-stall",
     "communication-bound",
     "compile-in-window",
     "compute-bound",
     "eval-stall",
+    "expert-imbalance",
     "exposed-communication",
     "exposed-copy",
     "garbage-collection",
@@ -43,7 +45,12 @@ IDS = [
     "profiler-overhead",
     "python-stall",
     "recomputation",
+    "sequence-imbalance",
+    "slow-group",
+    "slow-rank",
+    "slow-transfer",
     "small-kernels",
+    "stage-imbalance",
     "sync-every-micro-step",
     "tensor-cores-unused",
     "tf32-off",
@@ -53,6 +60,7 @@ IDS = [
     "unfused-elementwise",
     "unfused-optimizer",
     "unrecorded-work",
+    "waiting-for-peers",
 ]
 
 
@@ -63,7 +71,7 @@ def test_the_catalogue_holds_these_rules() -> None:
 def test_a_rule_is_found_by_its_id_and_an_unknown_one_names_those_there_are() -> None:
     catalog = load_catalog(others=())
     assert catalog["hidden-sync"].id == "hidden-sync"
-    with pytest.raises(UsageError, match="there are: allocator-thrash, checkpoint-stall"):
+    with pytest.raises(UsageError, match="there are: allocator-thrash, beside-communication"):
         catalog["no-such-rule"]
 
 

@@ -36,6 +36,9 @@ MOST_CALLS = 200_000
 MIN_SPREAD_NS = 1_000.0
 """The profiler writes whole microseconds, and ends differ by 1 to 7 of them."""
 DRIFT_ERRORS = 3.0
+ENDS_AGREE_NS = 7_000
+"""One matched collective has no residual: its ends are then taken to agree as in a set of 8 ranks over
+NVLink."""
 SAME_HOST_NS = 50_000
 """Ranks of one host read one clock through one profiler: more between them contradicts that."""
 MOST_VIOLATION_NS = 100_000
@@ -83,11 +86,15 @@ class RankClocks:
         )
 
 
-def fit(calls: Calls, matching: Matching) -> RankClocks:
-    """The clocks of all ranks from their matched calls."""
+def fit(calls: Calls, matching: Matching, ends_agree_ns: int = ENDS_AGREE_NS) -> RankClocks:
+    """The clocks of all ranks from their matched calls.
+
+    `ends_agree_ns` is how well ends agree where a single collective cannot show it.
+    """
     num = calls.num_ranks
     usable = (matching.instance != UNMATCHED) & calls.is_of(*SYNCHRONISING)
     at = np.flatnonzero(usable)
+    counted = np.bincount(calls.rank[at], minlength=num).astype(np.int64)
     component = _components(num, calls.rank[at], matching.instance[at])
     first = _first_offsets(calls, matching.instance, at, component)
     pivot = int((calls.start_ns - first[calls.rank]).min()) if len(calls) else 0
@@ -101,9 +108,10 @@ def fit(calls: Calls, matching: Matching) -> RankClocks:
     if len(at):
         _refine(calls, matching, _thinned(matching.instance, at), component, state, pivot)
     violation = _inside_bounds(calls, matching, at, state, pivot)
+    several = counted > 1
+    state.error = np.where(several, state.error, np.fmin(state.error, float(ends_agree_ns)))
     component = _join_by_messages(calls, matching, component, state)
     reference = _references(component, state)
-    counted = np.bincount(calls.rank[at], minlength=num).astype(np.int64)
     alone = counted == 0
     alone &= ~np.isin(np.arange(num), np.flatnonzero(component >= 0))
     component = np.where(alone, -1, component)
@@ -202,7 +210,10 @@ def _refine(
     num, instances = calls.num_ranks, int(of.max()) + 1
     weight = np.ones(len(at))
     extent = float(np.ptp(end)) or 1.0
-    tau = end / extent
+    # One time an instance: with each rank's own the time itself would explain every end.
+    tau = (np.bincount(of, weights=end, minlength=instances) / np.bincount(of, minlength=instances))[
+        of
+    ] / extent
     offset, slope = np.zeros(num), np.zeros(num)
     spread = MIN_SPREAD_NS
     for _ in range(12):
@@ -214,7 +225,7 @@ def _refine(
             break
         weight = new
     error = _drift_errors(rank, of, tau, weight, spread, num, instances) / extent
-    told = _relative(slope / extent, error, component)
+    told, error = _relative(slope / extent, error, component, state.offset + offset)
     is_told = np.abs(told) > DRIFT_ERRORS * error
     if is_told.any():
         keep = np.where(is_told, told, 0.0)
@@ -314,15 +325,21 @@ def _drift_errors(rank: I64, of: I64, tau: F64, weight: F64, spread: float, num:
     return np.where(np.isfinite(error) & (scatter > 1e-12), error, np.inf)
 
 
-def _relative(slope: F64, error: F64, component: I64) -> F64:
-    """Slopes against the middle rank of each component."""
-    result = np.array(slope, dtype=np.float64)
+def _relative(slope: F64, error: F64, component: I64, offset: F64) -> tuple[F64, F64]:
+    """Slopes against the reference of each component, and one standard error of that difference."""
+    result, errors = np.zeros(len(slope)), np.full(len(slope), np.inf)
     for which in np.unique(component[component >= 0]).tolist():
         mine = np.flatnonzero(component == which)
-        known = mine[np.isfinite(error[mine])]
-        if len(known):
-            result[mine] -= np.sort(slope[known])[(len(known) - 1) // 2]
-    return result
+        middle = _middle(mine, offset)
+        result[mine] = slope[mine] - slope[middle]
+        errors[mine] = np.hypot(error[mine], error[middle])
+    return result, errors
+
+
+def _middle(ranks: npt.NDArray[np.intp], offset: npt.NDArray[np.generic]) -> int:
+    """The rank with the lower-median offset."""
+    order = ranks[np.argsort(offset[ranks], kind="stable")]
+    return int(order[(len(order) - 1) // 2])
 
 
 # ── bounds ─────────────────────────────────────────────────────────────────────────────────────────
@@ -424,8 +441,9 @@ def _references(component: I64, state: _State) -> I64:
     reference = np.full(len(component), -1, dtype=np.int64)
     for which in np.unique(component[component >= 0]).tolist():
         mine = np.flatnonzero(component == which)
-        order = mine[np.argsort(state.offset[mine], kind="stable")]
-        middle = int(order[(len(order) - 1) // 2])
+        middle = _middle(mine, state.offset)
         state.offset[mine] -= state.offset[middle]
+        # Small where the fit chose the same reference: then it is 0 already.
+        state.drift[mine] -= state.drift[middle]
         reference[mine] = middle
     return reference

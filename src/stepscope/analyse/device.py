@@ -171,6 +171,7 @@ def analyse_device(p: Process, device: int) -> DeviceResult:
         | collective.plausibility(found, overlap_ns(*found.span, parts.communication_exposed), link)
         | gradient.small(found, exposed_ns, rows[0].num_steps)
         | gradient.repeated_syncs(p.trace, p.kinds, activities, found, exposed_ns)
+        | _contention(p, activities, parts, inside, rows[0].total_ns)
         | copies.ways(
             p.trace,
             activities,
@@ -201,6 +202,16 @@ def analyse_device(p: Process, device: int) -> DeviceResult:
         own[0],
         _peer(p, analysis, scopes, activities, found, parts, idle, owner, link, device=device),
     )
+
+
+def _contention(
+    p: Process, activities: Activities, parts: Parts, inside: Intervals, total_ns: int
+) -> dict[str, float]:
+    """`beside_communication_share`, where communication ran beside kernels that also ran without it."""
+    if not total_ns or not len(parts.communication):
+        return {}
+    time = peer.beside_communication_ns(p.trace, p.kinds, activities, parts.communication, inside)
+    return {} if time is None else {"beside_communication_share": time / total_ns}
 
 
 def _has_peers(p: Process, num_collectives: int) -> bool:

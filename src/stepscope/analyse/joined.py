@@ -25,6 +25,8 @@ from stepscope.model.trace import I64
 LEAST_CLOCK_NS = 10_000
 """Nobody is late by less: the ends of one collective, which the clocks are fitted to, lie up to 7
 microseconds apart in a set of 8 ranks over NVLink."""
+HOST_ENDS_NS = 2_000_000
+"""Host processes wake up so late after a collective that is over."""
 CLOCK_ERRORS = 3.0
 
 
@@ -77,7 +79,8 @@ def join(tables: Sequence[PeerTable]) -> Joined:
     """Match and align these ranks, each once. Pure: the tables are not changed."""
     calls = calls_of(tables)
     matching = match(calls)
-    clocks = fit(calls, matching)
+    on_host = any(table.device is None for table in tables)
+    clocks = fit(calls, matching, HOST_ENDS_NS) if on_host else fit(calls, matching)
     start, end = clocks.corrected(calls.rank, calls.start_ns), clocks.corrected(calls.rank, calls.end_ns)
     waits = calls.is_of(*SYNCHRONISING, *POINT_TO_POINT) & (matching.instance != UNMATCHED)
     # Ranks of one instance have one axis, or nothing can be said of it.

@@ -16,7 +16,6 @@ import numpy.typing as npt
 from stepscope.align.token import SYNCHRONISING
 from stepscope.analyse.joined import Joined, exposed_waits
 from stepscope.model.peer import SEGMENT_PARTS, PeerTable
-from stepscope.model.report import IDLE_CAUSES
 from stepscope.model.trace import I64
 
 F64 = npt.NDArray[np.float64]
@@ -26,7 +25,7 @@ EXPLAINED = 0.3
 """The largest part must be this share of the lateness to be its reason."""
 SAME_KERNELS = 0.02
 """As many kernels as the peers, but for this share: the same work."""
-NO_STEP = -1
+MOST_COLUMNS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +38,8 @@ class Lateness:
     """
 
     steps: I64
-    """Numbers of the columns, ascending; `NO_STEP` alone where no step was marked."""
+    """Numbers of the columns, ascending; below 0 where no step was marked: then the columns are collectives
+    in order, or as many neighbours of them as make no more than `MOST_COLUMNS`."""
     lateness_ns: F64
     delay_ns: F64
     wait_ns: F64
@@ -54,8 +54,15 @@ class Lateness:
     has the shortest duration: what the clocks say without clocks. NaN where it never came last."""
     last_rank: I64
     """Of each instance of `Joined.heads`: the position of the rank that came last."""
+    cost_kind: tuple[str | None, ...]
+    """Of each rank: the kind of the collectives in which it cost most; `None` where it cost nothing."""
     is_sync: npt.NDArray[np.bool_]
     """Of each of those instances: no rank leaves before all have come."""
+
+    @property
+    def has_steps(self) -> bool:
+        """The columns are steps."""
+        return len(self.steps) > 0 and int(self.steps[0]) >= 0
 
 
 def lateness(joined: Joined) -> Lateness:
@@ -64,11 +71,15 @@ def lateness(joined: Joined) -> Lateness:
     num = calls.num_ranks
     step = calls.step[at]
     steps = np.unique(step[step >= 0])
-    if not len(steps):
-        steps, step = np.array([NO_STEP], dtype=np.int64), np.full(len(at), NO_STEP, dtype=np.int64)
+    has_steps = len(steps) > 0
+    if not has_steps and len(heads):
+        begun = np.argsort(np.argsort(np.minimum.reduceat(joined.start_ns[at], heads), kind="stable"))
+        each = -(-len(heads) // MOST_COLUMNS)
+        step = joined.spread(begun.astype(np.int64) // each)
+        steps = np.arange(int(step.max()) + 1)
     shape = (num, len(steps))
     result = Lateness(
-        steps=steps,
+        steps=steps if has_steps else steps - len(steps),
         lateness_ns=np.full(shape, np.nan),
         delay_ns=np.full(shape, np.nan),
         wait_ns=np.full(shape, np.nan),
@@ -77,6 +88,7 @@ def lateness(joined: Joined) -> Lateness:
         num_kernels=np.zeros(shape),
         agrees=np.full(shape, np.nan),
         last_rank=np.empty(0, dtype=np.int64),
+        cost_kind=(None,) * num,
         is_sync=np.empty(0, dtype=bool),
     )
     if not len(heads):
@@ -85,7 +97,7 @@ def lateness(joined: Joined) -> Lateness:
     own = _own_lateness(joined)
     last = _last(joined)
     column = np.searchsorted(steps, step)
-    is_known = (step >= 0) | (steps[0] == NO_STEP)
+    is_known = step >= 0
     cost, agrees = _cost(joined, last)
     blocking = _blocking(joined)
     excess, kernels = _excess(joined)
@@ -114,7 +126,7 @@ def lateness(joined: Joined) -> Lateness:
             if weight.sum() > 0:
                 result.agrees[rank, where] = float(np.nansum(told * weight) / weight.sum())
     return Lateness(
-        steps,
+        result.steps,
         result.lateness_ns,
         result.delay_ns,
         result.wait_ns,
@@ -123,6 +135,7 @@ def lateness(joined: Joined) -> Lateness:
         result.num_kernels,
         result.agrees,
         calls.rank[at[last]],
+        _cost_kinds(joined, cost),
         sync[heads],
     )
 
@@ -187,6 +200,19 @@ def _cost(joined: Joined, last: npt.NDArray[np.intp]) -> tuple[I64, F64]:
     agrees = np.full(len(at), np.nan)
     agrees[last] = duration[last] <= shortest
     return cost, agrees
+
+
+def _cost_kinds(joined: Joined, cost: I64) -> tuple[str | None, ...]:
+    """Of each rank the kind of collective in which it cost the others most."""
+    calls, at = joined.calls, joined.by_instance
+    result: list[str | None] = []
+    for rank in range(calls.num_ranks):
+        mine = np.flatnonzero((calls.rank[at] == rank) & (cost > 0))
+        kinds: dict[str, int] = {}
+        for token, ns in zip(calls.token[at[mine]].tolist(), cost[mine].tolist(), strict=True):
+            kinds[calls.kind[token]] = kinds.get(calls.kind[token], 0) + ns
+        result.append(max(kinds, key=lambda kind: kinds[kind]) if kinds else None)
+    return tuple(result)
 
 
 def _blocking(joined: Joined) -> npt.NDArray[np.int64]:
@@ -280,6 +306,3 @@ def _of_peers(peers: list, key: int) -> tuple[float, float] | None:  # type: ign
         return None
     middle = (len(found) - 1) // 2
     return sorted(count for count, _ in found)[middle], sorted(mean for _, mean in found)[middle]
-
-
-__all__ = ["IDLE_CAUSES", "NO_STEP", "Lateness", "lateness", "reason"]

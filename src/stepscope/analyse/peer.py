@@ -17,7 +17,7 @@ from stepscope.analyse.collective import Collectives, collective_kind, element_b
 from stepscope.analyse.idle import IdlePieces
 from stepscope.analyse.use import UsedSteps
 from stepscope.analyse.window import Windows
-from stepscope.model.interval import overlap_ns
+from stepscope.model.interval import Intervals, overlap_ns
 from stepscope.model.peer import MAP_PARTS, SEGMENT_PARTS, CollectiveTable, KernelTable, StepTable, Strip
 from stepscope.model.trace import ABSENT_I64, I32, I64, Trace
 from stepscope.trace.category import Kind
@@ -233,6 +233,66 @@ def _begun(low: I64, high: I64, start_ns: I64) -> I64:
     return (np.searchsorted(begun, high) - np.searchsorted(begun, low)).astype(np.int64)
 
 
+LEAST_RUNS = 3
+"""A kernel must run so often both ways before its durations are held against each other."""
+BESIDE = 0.9
+"""Beside communication for so much of its time, or for none of it."""
+
+
+def beside_communication_ns(
+    trace: Trace, kinds: I32, activities: Activities, communication: Intervals, inside: Intervals
+) -> int | None:
+    """By how much kernels run longer beside communication than the same kernels (name, grid, block) run
+    alone, summed inside a set: their durations against the median of those that ran alone. `None` where no
+    kernel ran both ways often enough; kernels that run faster count against it.
+    """
+    is_mine = (kinds[activities.row] == Kind.KERNEL) & (activities.part == COMPUTE)
+    at = np.flatnonzero(is_mine)
+    start, end = activities.start_ns[at], activities.end_ns[at]
+    duration = end - start
+    beside = overlap_ns(start, end, communication)
+    is_beside = beside >= BESIDE * np.maximum(duration, 1)
+    is_alone = beside == 0
+    if is_beside.sum() < LEAST_RUNS or is_alone.sum() < LEAST_RUNS:
+        return None
+    _, which = np.unique(_mixed(trace, activities.row[at]), return_inverse=True)
+    counts = np.bincount(which[is_beside], minlength=int(which.max()) + 1)
+    alone = np.bincount(which[is_alone], minlength=len(counts))
+    usable = (counts >= LEAST_RUNS) & (alone >= LEAST_RUNS)
+    if not usable.any():
+        return None
+    mine = np.flatnonzero(is_alone & usable[which])
+    order = mine[np.lexsort((duration[mine], which[mine]))]
+    keys, first, number = np.unique(which[order], return_index=True, return_counts=True)
+    median = np.zeros(len(counts), dtype=np.int64)
+    median[keys] = duration[order][first + (number - 1) // 2]
+    is_inside = overlap_ns(start, end, inside) > 0
+    chosen = is_beside & usable[which] & is_inside
+    return max(0, int((duration[chosen] - median[which[chosen]]).sum()))
+
+
+def _mixed(trace: Trace, row: I32) -> npt.NDArray[np.uint64]:
+    """A number for each kernel, equal for equal name, grid and block: collisions are as likely as 2^-64."""
+    gpu = trace.gpu
+    mixed = trace.spans.name_id[row].astype(np.uint64)
+    if not len(gpu.row):
+        return mixed
+    at = np.minimum(np.searchsorted(gpu.row, row), len(gpu.row) - 1)
+    for column in (*gpu.grid[at].T, *gpu.block[at].T):
+        mixed = (mixed ^ column.astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
+        mixed ^= mixed >> np.uint64(29)
+    return mixed
+
+
+def _shape(trace: Trace, row: int) -> list[int]:
+    """Grid and block of a kernel; empty where they were not recorded."""
+    gpu = trace.gpu
+    at = int(np.searchsorted(gpu.row, row))
+    if at >= len(gpu.row) or gpu.row[at] != row:
+        return []
+    return [*gpu.grid[at].tolist(), *gpu.block[at].tolist()]
+
+
 def kernel_table(
     trace: Trace, kinds: I32, activities: Activities, chosen: npt.NDArray[np.bool_], texts: Texts
 ) -> KernelTable:
@@ -241,23 +301,12 @@ def kernel_table(
     row = activities.row[is_mine]
     if not len(row):
         return no_kernels()
-    gpu = trace.gpu
-    at = np.minimum(np.searchsorted(gpu.row, row), max(len(gpu.row) - 1, 0))
-    shape = (
-        np.column_stack([gpu.grid[at], gpu.block[at]]).astype(np.uint64)
-        if len(gpu.row)
-        else np.zeros((len(row), 6), dtype=np.uint64)
-    )
-    name = trace.spans.name_id[row]
-    mixed = name.astype(np.uint64)
-    for column in range(shape.shape[1]):  # equal numbers to equal numbers; collisions are as likely as 2^-64
-        mixed = (mixed ^ shape[:, column]) * np.uint64(0x9E3779B97F4A7C15)
-        mixed ^= mixed >> np.uint64(29)
+    mixed = _mixed(trace, row)
     _, first, which, count = np.unique(mixed, return_index=True, return_inverse=True, return_counts=True)
     total = np.bincount(which, weights=(activities.end_ns - activities.start_ns)[is_mine])
     most = np.argsort(-total, kind="stable")[:MOST_KERNELS]
-    names = [trace.names[name[first[i]]] for i in most.tolist()]
-    told = [f"{n}|{shape[first[i]].tolist()}" for n, i in zip(names, most.tolist(), strict=True)]
+    names = [trace.names[trace.spans.name_id[row[first[i]]]] for i in most.tolist()]
+    told = [f"{n}|{_shape(trace, int(row[first[i]]))}" for n, i in zip(names, most.tolist(), strict=True)]
     return KernelTable(
         key=np.array([_key(text) for text in told], dtype=np.int64),
         name_id=np.array([texts.id(n) for n in names], dtype=np.int32),

@@ -16,6 +16,8 @@ from stepscope.model import report
 from stepscope.model.analysis import DeviceAnalysis
 from stepscope.rules.rule import Finding
 
+PEERS = "peers"
+"""What a claim is of that other ranks lose."""
 _RANK = {"high": 0, "medium": 1, "low": 2}
 
 
@@ -69,8 +71,12 @@ def claims(found: Sequence[Finding], device: DeviceAnalysis) -> dict[str, Claim]
                 shared[finding.rule.id] = set(parts)
             overlaps = before if time < whole else ()
             of = "+".join(parts)
+        elif finding.rule.cost is not None and finding.rule.cost.is_of_peers:
+            # Time of others: it takes nothing from this row's own.
+            result[finding.rule.id] = Claim(whole, PEERS)
+            continue
         else:
-            unclaimed = row.total_ns - sum(claim.time_ns for claim in result.values())
+            unclaimed = row.total_ns - sum(c.time_ns for c in result.values() if c.of != PEERS)
             time = max(0, min(whole, unclaimed, _beyond_median_ns(device, owners)))
             overlaps = tuple(rule for rule, claim in result.items() if claim.time_ns) if time < whole else ()
             of = "steps"

@@ -132,7 +132,7 @@ def _most_often(whole: Joined, late: Lateness, heads: I64) -> int | None:
     return whole.tables[place].rank
 
 
-def transfer_rates(whole: Joined, place: int) -> float | None:
+def transfer_rate(whole: Joined, place: int) -> float | None:
     """Bus bandwidth of a rank's large transfers, waiting left out, weighted by time; `None` without any."""
     calls, table = whole.calls, whole.tables[place]
     mine = np.flatnonzero(calls.rank == place)
@@ -152,3 +152,32 @@ def transfer_rates(whole: Joined, place: int) -> float | None:
             rates.append(rate)
             weights.append(time)
     return float(np.average(rates, weights=weights)) if rates else None
+
+
+def slower_group(whole: Joined, place: int) -> float | None:
+    """How much longer the transfers of a rank's groups take than those of other groups with the same kind,
+    size and number of ranks: the largest ratio of medians; `None` without such groups."""
+    calls, found = whole.calls, None
+    skew_of, transfer = _skews(whole)
+    del skew_of
+    if not len(whole.heads):
+        return None
+    head_calls = whole.by_instance[whole.heads]
+    size, groups = _bytes(whole)[head_calls], _group_sizes(whole)
+    token_kind = [calls.kind[t] for t in calls.token[head_calls].tolist()]
+    of_group = calls.group[head_calls]
+    mine = set(np.unique(calls.group[calls.rank == place]).tolist())
+    kinds: dict[tuple[str, int, int], dict[int, list[int]]] = {}
+    for kind, bytes_, group, time in zip(
+        token_kind, size.tolist(), of_group.tolist(), transfer.tolist(), strict=True
+    ):
+        if bytes_ >= MIN_MESSAGE_BYTES and kind in SYNCHRONISING:
+            kinds.setdefault((kind, bytes_, int(groups[group])), {}).setdefault(group, []).append(time)
+    for by_group in kinds.values():
+        medians = {group: float(np.median(times)) for group, times in by_group.items()}
+        others = [ns for group, ns in medians.items() if group not in mine]
+        own = [ns for group, ns in medians.items() if group in mine]
+        if others and own and float(np.median(others)) > whole.clock_noise_ns:
+            ratio = max(own) / float(np.median(others))
+            found = ratio if found is None else max(found, ratio)
+    return found

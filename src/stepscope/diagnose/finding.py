@@ -60,7 +60,31 @@ def findings(rows: Sequence[Row], is_whole: bool, job: str | None, lang: Lang) -
             found_ = _with_all_ranks(found) if is_whole else found
             finding = _finding(row, found_, claimed, ids, ids[cause] if cause else None, job, lang)
             result.append(Told(finding, row, found.is_settled, found.rule))
-    return sorted(result, key=_order)
+    return sorted(_explained_by_peers(result), key=_order)
+
+
+PEER_EXPLAINS = 0.5
+"""A late rank that costs less than this part of what another rank waits does not explain it."""
+
+
+def _explained_by_peers(told: Sequence[Told]) -> list[Told]:
+    """The findings, with those that follow from a finding on another rank under it."""
+    causes = [each for each in told if each.rule.explains_peers and each.finding.explained_by is None]
+    result = []
+    for each in told:
+        mine = [
+            cause
+            for cause in causes
+            if each.rule.id in cause.rule.explains_peers and each.row is not cause.row
+        ]
+        known = sum(cause.finding.cost.share for cause in mine if cause.finding.cost is not None)
+        own = each.finding.cost.share if each.finding.cost is not None else 0.0
+        if mine and each.finding.explained_by is None and known >= PEER_EXPLAINS * own:
+            largest = max(mine, key=lambda cause: cause.finding.cost.share if cause.finding.cost else 0.0)
+            finding = msgspec.structs.replace(each.finding, explained_by=largest.finding.id, remedies=())
+            each = replace(each, finding=finding)
+        result.append(each)
+    return result
 
 
 def _of_one_step(found: rules.Finding, row: Row) -> rules.Finding:

@@ -15,10 +15,10 @@ import numpy.typing as npt
 
 from stepscope.analyse import joined as join_
 from stepscope.analyse.joined import Joined
-from stepscope.analyse.lateness import NO_STEP, Lateness, lateness, reason
+from stepscope.analyse.lateness import Lateness, lateness, reason
 from stepscope.detect.few import few_steps
 from stepscope.detect.peer import by_lateness
-from stepscope.diagnose.collective import collective_rows
+from stepscope.diagnose.collective import collective_rows, slower_group, transfer_rate
 from stepscope.diagnose.map import rank_map
 from stepscope.model import report
 from stepscope.model.analysis import COLLECTIVE_PARTS, RankAnalysis
@@ -293,14 +293,12 @@ def _stragglers(whole: Joined, late: Lateness, steps_ns: int) -> _Found:
                 rank=_rank(whole.tables[rank]),
                 lateness_ns=round(float(np.median(late.lateness_ns[rank, mine]))),
                 cost_ns=cost,
-                persistence=persistence,
+                persistence=persistence if late.has_steps else "unknown",
                 reason=why_late,
                 share=min(1.0, cost / steps_ns) if steps_ns else None,
-                num_steps=num_steps if late.steps[0] != NO_STEP else None,
-                num_late=len(mine) if late.steps[0] != NO_STEP else None,
-                late_steps=tuple(late.steps[mine[:MOST_TOLD_STEPS]].tolist())
-                if late.steps[0] != NO_STEP
-                else (),
+                num_steps=num_steps if late.has_steps else None,
+                num_late=len(mine) if late.has_steps else None,
+                late_steps=tuple(late.steps[mine[:MOST_TOLD_STEPS]].tolist()) if late.has_steps else (),
                 culprit=culprit,
                 is_confirmed=bool(told.mean() >= 0.5) if len(told) else None,
             )
@@ -322,8 +320,8 @@ def _told(
 ) -> report.Lateness:
     """The map of lateness by rank and step."""
     steps = late.steps
-    if steps[0] == NO_STEP:
-        chosen = np.array([0])
+    if not late.has_steps:
+        chosen = np.empty(0, dtype=np.int64)
     else:
         most = np.nanmax(np.nan_to_num(late.lateness_ns, nan=-1.0), axis=0)
         chosen = np.arange(len(steps))
@@ -340,7 +338,7 @@ def _told(
         noise_ns=found.noise_ns,
         why=why or found.why,
         num_collectives=int(late.is_sync.sum()),
-        steps=() if steps[0] == NO_STEP else tuple(steps[chosen].tolist()),
+        steps=tuple(steps[chosen].tolist()),
         rows=tuple(
             report.RankLateness(
                 rank=_rank(table),
@@ -349,7 +347,7 @@ def _told(
             )
             for place, table in enumerate(whole.tables)
         )
-        if status != "withheld"
+        if status != "withheld" and late.has_steps
         else (),
     )
 
@@ -393,7 +391,7 @@ def _with_peers(
             accounting = [told if each == row else each for each in accounting]
             numbers = {
                 **device.numbers,
-                **_numbers(told, named.get(_rank(table)), whole, place, steps_ns),
+                **_numbers(told, named.get(_rank(table)), whole, late, place, steps_ns),
             }
             devices.append(replace(device, accounting=told, numbers=numbers))
         result[at] = replace(
@@ -406,30 +404,44 @@ def _numbers(
     row: report.Accounting,
     straggler: report.Straggler | None,
     whole: Joined,
+    late: Lateness,
     place: int,
     steps_ns: int,
 ) -> dict[str, float]:
     """What rules ask of a rank beside its peers."""
+    numbers = dict.fromkeys(WORK_SHARES.values(), 0.0)
+    if straggler is not None and steps_ns:
+        numbers[WORK_SHARES[kind_of(straggler, late.cost_kind[place])]] = straggler.cost_ns / steps_ns
     communication = row.communication
     if communication is None or row.total_ns <= 0 or communication.wait_exposed_ns is None:
-        return {}
+        return numbers
     wait = communication.wait_exposed_ns
-    numbers = {
-        "peer_wait_share": wait / row.total_ns,
-        "transfer_exposed_share": (row.communication_exposed_ns - wait) / row.total_ns,
-        "straggler_cost_share": (straggler.cost_ns / steps_ns if straggler and steps_ns else 0.0),
-    }
-    return numbers | _link_numbers(whole, place)
+    numbers["peer_wait_share"] = wait / row.total_ns
+    numbers["transfer_exposed_share"] = (row.communication_exposed_ns - wait) / row.total_ns
+    rate, link = transfer_rate(whole, place), whole.tables[place].link_bytes_per_second
+    if rate is not None:
+        numbers["transfer_bytes_per_second"] = rate
+        if link:
+            numbers["transfer_link_share"] = rate / link
+    slower = slower_group(whole, place)
+    return numbers if slower is None else {**numbers, "slower_group_ratio": slower}
 
 
-def _link_numbers(whole: Joined, place: int) -> dict[str, float]:
-    """`transfer_link_share`: bus bandwidth of this rank's large transfers against one direction of its
-    link."""
-    from stepscope.diagnose.collective import transfer_rates
+WORK_SHARES = {
+    "rank": "straggler_cost_share",
+    "sequence": "uneven_work_share",
+    "expert": "expert_work_share",
+    "stage": "stage_work_share",
+}
+"""Why a rank is late -> the number that a rule about it asks for."""
 
-    rates = transfer_rates(whole, place)
-    link = whole.tables[place].link_bytes_per_second
-    if rates is None:
-        return {}
-    numbers = {"transfer_bytes_per_second": rates}
-    return numbers | ({"transfer_link_share": rates / link} if link else {})
+
+def kind_of(row: report.Straggler, collective: str | None) -> str:
+    """A rank that is late for what it is given to do, or for what it is."""
+    if row.persistence == "stage":
+        return "stage"
+    if row.reason != "more_work":
+        return "rank"
+    if collective == "all_to_all":
+        return "expert"
+    return "sequence" if row.persistence == "moving" else "rank"

@@ -42,6 +42,8 @@ class Feature:
     needs_causes: bool = True
     needs_peaks: bool = False
     """It compares with what the device can do: of an unknown model it is absent."""
+    is_of_peers: bool = False
+    """It is time that other ranks lose: no part of this one's accounting."""
     blame: tuple[str, ...] = ()
     """Labels of culprits, where they are not those of its parts (`analyse.recoverable`)."""
 

@@ -170,6 +170,8 @@ class Rule:
     signature: Signature
     """What it looks like on a timeline."""
     explains: tuple[str, ...] = ()
+    explains_peers: tuple[str, ...] = ()
+    """As `explains`, of findings on other ranks of the job."""
     on_host: OnHost | None = None
     severity: report.Severity | None = None
     """What a finding is that costs no time; of one that does, its time decides."""

@@ -14,6 +14,7 @@ from stepscope.analyse.features import (
     nvlink_link_share,
 )
 from stepscope.analyse.features.communication import gradient_syncs_per_update, small_of_communication_share
+from stepscope.analyse.features.peer import peer_wait_of_exposed
 from stepscope.model.text import Text
 from stepscope.rules.capture import ALL_RANKS, TRANSPORT
 from stepscope.rules.patch import NO_SYNC
@@ -39,7 +40,11 @@ RULE = Rule(
         "集合通信耗时长，可能是传输慢，也可能是在等最后到达的 rank。",
     ),
     when=(exposed_communication_share >= 0.10,),
-    unless=(bus_bandwidth_link_share >= 0.50, small_of_communication_share >= 0.50),
+    unless=(
+        bus_bandwidth_link_share >= 0.50,
+        small_of_communication_share >= 0.50,
+        peer_wait_of_exposed > 0.50,
+    ),
     corroborated_by=(nvlink_link_share <= 0.10,),
     cost=exposed_communication_share,
     readings=(
@@ -155,6 +160,10 @@ RULE = Rule(
         small_of_communication_share: Text(
             en="our choice: where more than half of it is of small messages, tiny-collectives speaks",
             zh="自定：过半来自小消息时，由 tiny-collectives 报告",
+        ),
+        peer_wait_of_exposed: Text(
+            en="our choice: where the larger half is waiting, waiting-for-peers speaks",
+            zh="自定：等待占一半以上时，由 waiting-for-peers 报告",
         ),
         gradient_syncs_per_update: Text(
             en="our choice: one exchange for an update is the least there can be",

@@ -1,0 +1,90 @@
+"""One rank comes late to collectives, and the others wait for it.
+
+The victim stays longest in a collective, the culprit shortest: who is named is the rank that starts last on
+the corrected clock, beyond what clocks and ordinary steps hide.
+"""
+
+from stepscope.analyse.features.peer import num_peers, straggler_cost_share
+from stepscope.model.text import Text
+from stepscope.rules.capture import ALL_RANKS
+from stepscope.rules.rule import Layer, Remedy, Rule, Subject
+from stepscope.rules.signature import Lane, Signature
+
+RULE = Rule(
+    id="slow-rank",
+    cause="a rank that the others wait for",
+    layer=Layer.SCHEDULING,
+    about=Subject.RANK,
+    verdict="waiting-for-communication",
+    title=Text(
+        en="This rank comes late, and the others wait for it",
+        zh="该 rank 迟到，其他 rank 都在等它",
+    ),
+    explanation=Text(
+        en="The rank starts collectives last, beyond what the clocks and ordinary steps hide. What the "
+        "others "
+        "spend in them until then is waiting, and no slow transfer.",
+        zh="该 rank 最后才开始集合通信，且超出时钟误差与正常波动。其他 rank 在此之前花的时间是等待，并非传输"
+        "慢。",
+    ),
+    when=(num_peers > 0, straggler_cost_share >= 0.02),
+    cost=straggler_cost_share,
+    checks=(
+        Text(
+            en="What does this rank do while the others wait? Its own accounting beside that of the rank "
+            "next "
+            "to it: loader, Python, kernels of the same shape.",
+            zh="其他 rank 等待时它在做什么？把它的时间分解与相邻 rank 对照：数据加载、Python、相同形状的 "
+            "kernel。",
+        ),
+        Text(
+            en="Is it the same rank after a restart on other nodes? If the lateness stays with the node, it "
+            "is "
+            "the machine; if with the rank, it is the work.",
+            zh="换节点重启后还是同一个 rank 吗？随节点走是机器问题，随 rank 走是负载问题。",
+        ),
+        Text(
+            en="Clock, temperature and other processes of its device against those of its neighbours.",
+            zh="对比该设备与相邻设备的时钟频率、温度和其他进程。",
+        ),
+    ),
+    remedies=(
+        Remedy(
+            Text(
+                en="Mend what this rank does beyond its peers; where nothing in its trace differs, move it "
+                "to "
+                "another node and see whether the lateness moves along.",
+                zh="先解决该 rank 比同伴多做的事；若 trace 中没有差别，就把它换到别的节点，看迟到是否跟着"
+                "走。",
+            ),
+            clears=straggler_cost_share <= 0.01,
+        ),
+    ),
+    references={
+        num_peers: Text(
+            en="a job of one rank waits for nobody",
+            zh="只有一个 rank 的作业不会等任何人",
+        ),
+        straggler_cost_share: Text(
+            en="our choice: equal devices differ by a percent or two; Understanding Stragglers in Large "
+            "Model "
+            "Training Using What-if Analysis (OSDI 2025) counts a job as straggling from 10 % on",
+            zh="自定：同型设备相差一两个百分点；Understanding Stragglers in Large Model Training Using "
+            "What-if "
+            "Analysis（OSDI 2025）以 10 % 为慢节点作业的界线",
+        ),
+    },
+    needs=ALL_RANKS,
+    signature=Signature(
+        caption=Text(
+            en="The late rank's collective is short, the others' reach back to where they began to wait.",
+            zh="迟到的 rank 的集合通信最短，其他 rank 的一直拖到等待开始处。",
+        ),
+        lanes=(
+            Lane(Text(en="rank 0", zh="第 0 个 rank"), "ccccnnnnnn|ccccnnnnnn"),
+            Lane(Text(en="rank 1", zh="第 1 个 rank"), "ccccxxxxxn|ccccxxxxxn"),
+            Lane(Text(en="rank 2", zh="第 2 个 rank"), "ccccnnnnnn|ccccnnnnnn"),
+        ),
+    ),
+    explains_peers=("waiting-for-peers",),
+)

@@ -1,0 +1,123 @@
+"""Random jobs: every pair that is made is true, clocks are found, and the late rank is named, or nobody."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stepscope.analyse.joined import join
+from stepscope.analyse.lateness import lateness
+from stepscope.diagnose.job import _steps_ns, _stragglers
+from tests.align.made import Job, make
+
+
+def halves(num):
+    return [list(range(num // 2)), list(range(num // 2, num))]
+
+
+def grid(num, width):
+    """Groups of neighbours, and groups across them, as tensor and data parallelism have."""
+    rows = [list(range(n, n + width)) for n in range(0, num, width)]
+    return rows + [list(range(n, num, width)) for n in range(width)]
+
+
+KINDS = {
+    "plain": {},
+    "numbered": {"sequence": True},
+    "without steps": {"steps": False},
+    "lost records": {"drop": 0.05},
+    "lost edges": {"edge": 5},
+    "lost edges without steps": {"edge": 5, "steps": False, "drop": 0.02},
+    "numbered with lost edges": {"sequence": True, "edge": 6, "drop": 0.05},
+    "drift": {"drift_ppm": 50.0, "num_steps": 60, "step_ns": 100_000_000},
+    "nameless groups": {"names": False},
+}
+
+
+def wrong_pairs(made, joined):
+    """Pairs of calls that were matched and are not the same collective, and the share that was matched."""
+    truth = np.concatenate(made.truth)
+    instance = joined.matching.instance
+    known = instance >= 0
+    pairs = {}
+    for found, true in zip(instance[known].tolist(), truth[known].tolist(), strict=True):
+        pairs.setdefault(found, set()).add(true)
+    _, which, count = np.unique(truth, return_inverse=True, return_counts=True)
+    matchable = count[which] > 1
+    return sum(len(each) - 1 for each in pairs.values()), known[matchable].mean()
+
+
+def clock_errors(made, joined):
+    """Found less true offset in microseconds, of each rank against the reference, at the first instant."""
+    clocks = joined.clocks
+    errors = []
+    for component in np.unique(clocks.component[clocks.component >= 0]).tolist():
+        mine = np.flatnonzero(clocks.component == component)
+        apart = clocks.offset_ns[mine] - made.offset_ns[mine]
+        errors.append(np.abs(apart - apart[0]) / 1e3)
+    return np.concatenate(errors)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("number", "seed"), [(2, 1), (3, 2), (8, 3), (17, 4), (64, 5)])
+def test_pairs_are_true_and_clocks_are_found(kind, number, seed):
+    for extra in range(3):
+        made = make(Job(number, seed * 10 + extra, **KINDS[kind]))
+        joined = join(made.tables)
+        wrong, share = wrong_pairs(made, joined)
+        assert wrong == 0
+        assert share >= 0.97
+        assert clock_errors(made, joined).max() <= 20
+        corrected = joined.end_ns[joined.by_instance]
+        spread = np.maximum.reduceat(corrected, joined.heads) - np.minimum.reduceat(corrected, joined.heads)
+        assert spread.max() <= 10_000
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("number", [2, 4, 8, 32])
+def test_the_late_rank_is_named_and_nobody_where_nobody_is_late(kind, number):
+    for seed in range(4):
+        late = seed % number
+        made = make(Job(number, 100 + seed, late_rank=late, late_ns=4_000_000, **KINDS[kind]))
+        joined = join(made.tables)
+        found = _stragglers(joined, lateness(joined), _steps_ns(joined))
+        assert [(row.rank, row.reason) for row in found.rows] == [(late, "python")]
+        made = make(Job(number, 200 + seed, **KINDS[kind]))
+        joined = join(made.tables)
+        assert _stragglers(joined, lateness(joined), _steps_ns(joined)).rows == ()
+
+
+def test_a_victim_in_one_group_is_no_straggler_in_another():
+    for seed in range(6):
+        late = seed * 2 + 1
+        made = make(Job(16, seed, groups=grid(16, 4), late_rank=late, late_ns=4_000_000))
+        joined = join(made.tables)
+        found = _stragglers(joined, lateness(joined), _steps_ns(joined))
+        assert [row.rank for row in found.rows] == [late]
+
+
+def test_ranks_that_share_nothing_have_no_common_axis():
+    made = make(Job(8, 1, groups=halves(8), late_rank=6, late_ns=4_000_000))
+    joined = join(made.tables)
+    assert joined.clocks.component.tolist() == [0, 0, 0, 0, 1, 1, 1, 1]
+    assert not joined.clocks.has_one_axis
+    assert clock_errors(made, joined).max() <= 20
+    found = _stragglers(joined, lateness(joined), _steps_ns(joined))
+    assert [row.rank for row in found.rows] == [6]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_50_ppm_over_a_minute_are_found_within_2(seed):
+    made = make(Job(4, seed, num_steps=60, step_ns=1_000_000_000, per_step=5, drift_ppm=50.0))
+    joined = join(made.tables)
+    assert wrong_pairs(made, joined)[0] == 0
+    drift = (made.drift - made.drift[joined.clocks.reference[0]]) * 1e6
+    assert np.abs(joined.clocks.drift * 1e6 - drift).max() <= 2
+    assert (joined.clocks.drift_error * 1e6 < 1).all()
+
+
+def test_a_drift_in_a_short_window_is_not_told():
+    made = make(Job(8, 9, num_steps=1, per_step=8, drift_ppm=50.0))
+    joined = join(made.tables)
+    assert (joined.clocks.drift == 0).all()
+    assert (joined.clocks.drift_error * 1e6 > 20).all()
