@@ -13,7 +13,13 @@ from tests.diagnose.made import costs, finding, said, values
 
 H100 = [{"id": 0, "name": "NVIDIA H100 80GB HBM3"}]
 """Its link carries 450 GB/s in one direction."""
-RULES = {"communication-bound", "exposed-communication", "tiny-collectives", "sync-every-micro-step"}
+RULES = {
+    "communication-bound",
+    "exposed-communication",
+    "tiny-collectives",
+    "sync-every-micro-step",
+    "waiting-for-peers",
+}
 
 
 def reduced(build: Build, start: float, end: float, launch: float, nelems: int | None) -> Build:
@@ -99,7 +105,7 @@ def reducing(rank: int, computes: float, ends: float) -> Build:
     ("computes", "ends", "told"),
     [
         # 165 µs beside 10: the one waits for the other.
-        ((100, 255), (270, 270), {0: {"exposed-communication"}, 1: set()}),
+        ((100, 255), (270, 270), {0: {"waiting-for-peers"}, 1: set()}),
         # 40 µs each: latency.
         ((200, 205), (245, 250), {0: {"tiny-collectives"}, 1: {"tiny-collectives"}}),
     ],

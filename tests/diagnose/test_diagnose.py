@@ -163,8 +163,8 @@ def test_with_all_ranks_given_nothing_asks_for_the_traces_of_all_ranks() -> None
         for gone in ("traces of all ranks", "one rank", "所有 rank 的 trace", "一个 rank"):
             assert gone not in flat
     text = " ".join(shown(told(one(0, 44 * MS), one(1, 40 * MS)), "en").split())
-    assert "this version judges each rank alone" in text
-    assert "undecided while each rank is judged alone" in text
+    assert "the collectives of the ranks could not be matched" in text
+    assert "undecided: the ranks could not be joined" in text
     assert "Look which rank spends the least time in the collective" in text
     assert "least on rank 1 (10.0 ms a step), most on rank 0 (11.0 ms a step)" in text
     assert "one rank cannot tell" in " ".join(shown(late_peer(), "en").split())
@@ -386,7 +386,8 @@ def test_what_stays_open_says_why_and_what_would_settle_it() -> None:
         return undecided_lines(answer.undecided, "en")
 
     assert lines(late_peer()) == [
-        "exposed-communication: needs the traces of all ranks over the same steps",
+        "exposed-communication, expert-imbalance, sequence-imbalance, slow-group, slow-rank, slow-transfer, "
+        "stage-imbalance, waiting-for-peers: needs the traces of all ranks over the same steps",
         "periodic-stall: 4 steps are too few; needs 30 recorded steps (schedule(active=30)) to judge",
         "memory-creep, memory-fragmentation: needs 10 recorded steps with profile_memory=True",
     ]

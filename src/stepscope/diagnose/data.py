@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import msgspec
 
+from stepscope.diagnose import word
 from stepscope.diagnose.job import Job
 from stepscope.model import report
-from stepscope.model.analysis import RankAnalysis
+from stepscope.model.analysis import COLLECTIVE_PARTS, RankAnalysis
 from stepscope.rules import Catalog
 
 
@@ -65,7 +66,15 @@ def health(
         for broken in catalog.broken
     ]
     issues += job.issues
-    withheld = (*dict.fromkeys(w for analysis in analyses for w in analysis.withheld), *job.withheld)
+    # With all ranks at hand it is no longer the data that lack something.
+    is_whole = is_whole_job(analyses)
+    unmatched = report.Withheld(what=COLLECTIVE_PARTS, why=word.NOT_JOINED.en)
+    found = (
+        unmatched if is_whole and w.what == COLLECTIVE_PARTS else w
+        for analysis in analyses
+        for w in analysis.withheld
+    )
+    withheld = (*dict.fromkeys(found), *job.withheld)
     judged = "ok" if has_memory and not analyses else _health_verdict(analyses, issues)
     return report.Health(verdict=judged, issues=tuple(issues), withheld=withheld)
 

@@ -30,6 +30,7 @@ def undecided(
     judged, those for want of steps last; each once."""
     result: dict[tuple[str, tuple[str, ...]], tuple[int, report.Undecided]] = {}
     told = [finding.rule for finding in findings]
+    is_job = len({row.observed.rank.rank for row in rows}) > 1
 
     def add(place: int, open_: report.Undecided) -> None:
         result.setdefault((open_.rule, open_.missing), (place, open_))
@@ -51,6 +52,9 @@ def undecided(
         for each in row.undecided:
             # Only a run that failed has a reason to take one.
             if each.rule.needs is SNAPSHOT and not any(i.kind == "snapshot" for i in inputs):
+                continue
+            # With every rank at hand it is their join that failed: `health.withheld` says why.
+            if each.rule.needs is ALL_RANKS and has_all and is_job:
                 continue
             add(*_unjudged(each, row.observed, inputs, lang))
     return tuple(open_ for _, open_ in sorted(result.values(), key=lambda pair: pair[0]))

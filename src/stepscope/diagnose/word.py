@@ -102,10 +102,9 @@ def record_all(world: int | None) -> Text:
     return Text(en=f"record all {world} ranks first", zh=f"先录制全部 {world} 个 rank")
 
 
-RANKS_ALONE = Text(
-    en="this version judges each rank alone: comparing when the ranks start a collective needs a model of "
-    "their clocks, which it does not have yet",
-    zh="本版本对各 rank 单独分析：比较各 rank 何时开始集合通信需要时钟模型，本版本尚未提供",
+NOT_JOINED = Text(
+    en="the collectives of the ranks could not be matched with each other",
+    zh="各 rank 的集合通信无法相互对应",
 )
 
 

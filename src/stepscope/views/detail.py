@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from stepscope.diagnose.word import RANKS_ALONE
+from stepscope.diagnose.word import NOT_JOINED
 from stepscope.model import report
 from stepscope.model.text import Lang
 from stepscope.views.chinese import in_chinese
@@ -209,7 +209,7 @@ ISSUE: tuple[tuple[str, str], ...] = (
 
 WITHHELD: Mapping[str, str] = {
     "one rank cannot tell a slow link from a late peer": "仅凭一个 rank 分不清是链路慢还是对端迟到",
-    RANKS_ALONE.en: RANKS_ALONE.zh,
+    NOT_JOINED.en: NOT_JOINED.zh,
     "the traces of all ranks of the same steps": "所有 rank 在相同步上的 trace",
     "a trace that records host calls too (ProfilerActivity.CPU beside CUDA)": "同时录制主机调用的 trace"
     "（ProfilerActivity.CPU 与 CUDA）",

@@ -20,6 +20,8 @@ def _number(
 
 def _peers(observed: Observed) -> float | None:
     world = observed.rank.world_size
+    if observed.device.accounting.device.kind == "cpu" and observed.rank.accelerator != "cpu":
+        return None
     if world is not None:
         return float(world - 1)
     # What talks to nobody has no peers; what talks may have any number.

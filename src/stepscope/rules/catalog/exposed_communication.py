@@ -57,8 +57,8 @@ RULE = Rule(
             only_if=(bus_bandwidth_link_share < 0.10,),
             with_all_ranks=Text(
                 en="The device waits for communication at a rate far below the link: late peer or wrong "
-                "transport, undecided while each rank is judged alone",
-                zh="设备在等待通信，速率远低于链路能力：对端迟到或传输通道不对，各 rank 单独分析时不能判定",
+                "transport, undecided: the ranks could not be joined",
+                zh="设备在等待通信，速率远低于链路能力：对端迟到或传输通道不对，各 rank 无法对齐，不能判定",
             ),
         ),
         Reading(
