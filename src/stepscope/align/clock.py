@@ -20,6 +20,7 @@ known.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -86,10 +87,17 @@ class RankClocks:
         )
 
 
-def fit(calls: Calls, matching: Matching, ends_agree_ns: int = ENDS_AGREE_NS) -> RankClocks:
+def fit(
+    calls: Calls,
+    matching: Matching,
+    hosts: Sequence[str | None] = (),
+    ends_agree_ns: int = ENDS_AGREE_NS,
+) -> RankClocks:
     """The clocks of all ranks from their matched calls.
 
-    `ends_agree_ns` is how well ends agree where a single collective cannot show it.
+    `hosts` names the machine of each rank, `None` where unknown: ranks of one machine read one clock, which
+    counts where the collectives tell less than that. `ends_agree_ns` is how well ends agree where a single
+    collective cannot show it.
     """
     num = calls.num_ranks
     usable = (matching.instance != UNMATCHED) & calls.is_of(*SYNCHRONISING)
@@ -107,6 +115,7 @@ def fit(calls: Calls, matching: Matching, ends_agree_ns: int = ENDS_AGREE_NS) ->
     )
     if len(at):
         _refine(calls, matching, _thinned(matching.instance, at), component, state, pivot)
+    _same_hosts(calls, matching, at, component, state, hosts)
     violation = _inside_bounds(calls, matching, at, state, pivot)
     several = counted > 1
     state.error = np.where(several, state.error, np.fmin(state.error, float(ends_agree_ns)))
@@ -387,6 +396,45 @@ def _inside_bounds(
     alone = np.isnan(state.error) & np.isfinite(least)
     state.error[alone] = np.maximum(least[alone] / 2.0, MIN_SPREAD_NS)
     return max(worst, 0)
+
+
+def _same_hosts(
+    calls: Calls,
+    matching: Matching,
+    at: npt.NDArray[np.intp],
+    component: I64,
+    state: _State,
+    hosts: Sequence[str | None],
+) -> None:
+    """Give ranks of one host one clock where their collectives tell less, and do not contradict it."""
+    places: dict[tuple[str, int], list[int]] = {}
+    for rank, host in enumerate(hosts):
+        if host is not None and component[rank] >= 0:
+            places.setdefault((host, int(component[rank])), []).append(rank)
+    for ranks in places.values():
+        mine = np.array(ranks)
+        error = np.where(np.isnan(state.error[mine]), np.inf, state.error[mine])
+        if len(mine) < 2 or error.max() <= SAME_HOST_NS / 3 or state.drift[mine].any():
+            continue
+        centre = int(np.median(state.offset[mine]))
+        if (np.abs(state.offset[mine] - centre) > SAME_HOST_NS + 3 * error).any():
+            continue
+        before = state.offset.copy()
+        state.offset[mine] = centre
+        if _violation(calls, matching, at, state) > SAME_HOST_NS:
+            state.offset[:] = before
+            continue
+        state.error[mine] = SAME_HOST_NS / 3
+
+
+def _violation(calls: Calls, matching: Matching, at: npt.NDArray[np.intp], state: _State) -> int:
+    """By how much offsets alone violate causality, the most."""
+    order = at[np.argsort(matching.instance[at], kind="stable")]
+    of = matching.instance[order]
+    head = np.flatnonzero(np.append(True, of[1:] != of[:-1]))
+    begun = calls.start_ns[order] - state.offset[calls.rank[order]]
+    left = calls.end_ns[order] - state.offset[calls.rank[order]]
+    return int((np.maximum.reduceat(begun, head) - np.minimum.reduceat(left, head)).max())
 
 
 def _join_by_messages(calls: Calls, matching: Matching, component: I64, state: _State) -> I64:

@@ -29,7 +29,7 @@ CHUNK, CHUNK_NS = 256, 2_000_000_000
 """How many calls, and of what time, are laid over the other list at once: within that the drift is small."""
 GAIN = 3.0
 """Time alone must fit so much better than the steps do before the numbers of steps are disbelieved."""
-SAME_NS = 100_000
+SAME_NS = 20_000
 """And fits of under this are equally good."""
 
 
@@ -160,8 +160,11 @@ def _pair_up(calls: Calls, a: npt.NDArray[np.intp], b: npt.NDArray[np.intp]) -> 
 
 
 def _by_step(calls: Calls, a: npt.NDArray[np.intp], b: npt.NDArray[np.intp]) -> _Pairing:
-    """Calls of the same token and place in a step of the same number, where both ranks have as many."""
-    in_a, in_b = np.flatnonzero(calls.step[a] >= 0), np.flatnonzero(calls.step[b] >= 0)
+    """Calls of the same token and place in a step of the same number, where both ranks have as many.
+
+    What lies outside of every step counts as one.
+    """
+    in_a, in_b = np.arange(len(a)), np.arange(len(b))
     key_a, key_b = _step_keys(calls, a[in_a]), _step_keys(calls, b[in_b])
     # A step that is cut on one rank has calls missing at an unknown place: only equal steps are laid over.
     whole = _equal_steps(key_a, key_b)

@@ -80,7 +80,8 @@ def join(tables: Sequence[PeerTable]) -> Joined:
     calls = calls_of(tables)
     matching = match(calls)
     on_host = any(table.device is None for table in tables)
-    clocks = fit(calls, matching, HOST_ENDS_NS) if on_host else fit(calls, matching)
+    hosts = [table.host for table in tables]
+    clocks = fit(calls, matching, hosts, HOST_ENDS_NS) if on_host else fit(calls, matching, hosts)
     start, end = clocks.corrected(calls.rank, calls.start_ns), clocks.corrected(calls.rank, calls.end_ns)
     waits = calls.is_of(*SYNCHRONISING, *POINT_TO_POINT) & (matching.instance != UNMATCHED)
     # Ranks of one instance have one axis, or nothing can be said of it.

@@ -133,12 +133,15 @@ def host_collective_table(
     Rows inside another are that one's own steps. `step_of` are number, start and end of the steps.
     """
     starts, ends, names, tracks, ops = [], [], [], [], []
-    for each in rows:
-        is_talk = facts.is_collective[each.kind, trace.spans.name_id[each.row]]
-        # The row of the op only hands it on: the backend's own row spans it to its end.
-        is_backend = np.array([_is_backend(trace.names[n]) for n in trace.spans.name_id[each.row].tolist()])
-        if (is_talk & is_backend).any():
-            is_talk &= is_backend
+    backend = np.array([_is_backend(name) for name in trace.names] or [False])
+    talking = [facts.is_collective[each.kind, trace.spans.name_id[each.row]] for each in rows]
+    # The row of the op only hands it on, on another thread: the backend's own row spans it to its end.
+    carried = [
+        talk & backend[trace.spans.name_id[each.row]] for each, talk in zip(rows, talking, strict=True)
+    ]
+    if any(each.any() for each in carried):
+        talking = carried
+    for each, is_talk in zip(rows, talking, strict=True):
         starts.append(each.start_ns[is_talk])
         ends.append(each.end_ns[is_talk])
         names.append(trace.spans.name_id[each.row[is_talk]])

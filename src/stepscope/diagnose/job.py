@@ -181,7 +181,8 @@ def _doubts(whole: Joined) -> tuple[tuple[report.HealthIssue, ...], tuple[report
                 by_host.setdefault(host, []).append(place)
         for places in by_host.values():
             apart = int(np.ptp(clocks.offset_ns[places])) if len(places) > 1 else 0
-            if apart > SAME_HOST_NS:
+            error = float(np.nan_to_num(clocks.error_ns[places]).max())
+            if apart > SAME_HOST_NS + 3 * error:
                 what = (
                     f"clocks of ranks on one host differ by {apart / 1e6:,.3g} ms by their collectives: "
                     "that one host has one clock was not assumed"
