@@ -15,8 +15,8 @@ MONTH_NS = 30 * 86_400 * 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """A rank's clock: `local = true + offset + drift · (true − start)`, to the nanosecond; offset > 0 is ahead.
-    `base_ns` is where its file begins to count."""
+    """A rank's clock: `local = true + offset + drift · (true − start)`, to the nanosecond; offset > 0 is
+    ahead. `base_ns` is where its file begins to count."""
 
     offset_ns: int
     drift_ppm: float

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from stepscope.model.error import UsageError
 from stepscope.simulate.fault import Chosen, check
-from stepscope.simulate.gpu import GPUS, Gpu, gpu_of
+from stepscope.simulate.gpu import Gpu, gpu_of
 from stepscope.simulate.model import Workload
 from stepscope.simulate.workload import SIZES, Size, fitted, update_bytes, workload
 
@@ -81,7 +81,9 @@ class Config:
                 f"pipeline-stages {stages}: {self.ranks} ranks cannot be shared out evenly; take a divisor"
             )
         if stages > self.num_layers:
-            raise UsageError(f"pipeline-stages {stages}: the model has {self.num_layers} layers; ask for more")
+            raise UsageError(
+                f"pipeline-stages {stages}: the model has {self.num_layers} layers; ask for more"
+            )
         if stages > 1 and self.model == "resnet":
             raise UsageError("pipeline-stages: resnet is not cut into stages; take transformer or moe")
 
@@ -131,7 +133,10 @@ class Config:
         stages, num = self.pipeline_stages, self.num_micro_batches
         longest = max(
             work.compute_ns(*self.layers_of(stage)) * (num + stages - 1)
-            + 1e9 * update_bytes(work.optimizer) * work.num_parameters(*self.layers_of(stage)) / self.device.memory_rate
+            + 1e9
+            * update_bytes(work.optimizer)
+            * work.num_parameters(*self.layers_of(stage))
+            / self.device.memory_rate
             for stage in range(stages)
         )
         exchanged = 2 * num * sum(node.exchange_bytes for layer in work.layers for node in layer)

@@ -69,7 +69,7 @@ class Plan:
     pageable_ns: int = 0
     """How long a copy of the batch from pageable memory takes, 0 where it is pinned."""
     sleep_ns: int = 0
-    """Python that launches nothing, between forward and backward."""
+    """Between forward and backward, Python launches nothing until the device has been idle for so long."""
     gc_ns: int = 0
     checkpoint_ns: int = 0
     eval_batches: int = 0
@@ -104,7 +104,7 @@ Apply = Callable[[Plan, float, Place], None]
 @dataclass(frozen=True, slots=True)
 class Fault:
     """A row of the catalogue. `magnitudes` are mild, medium and severe, in `unit`; `reason` is what a
-    report should say of whoever is late for it; `who` is "rank" (one rank, by number or by seed), "any" (every
+    report should say of whoever is late for it; `who` is "rank" (one, by number or by seed), "any" (every
     rank, or one by number) or "all" (nobody can be chosen)."""
 
     name: str
@@ -174,7 +174,9 @@ def _stage_imbalance(plan: Plan, much: float, at: Place) -> None:
 
 
 def _expert_imbalance(plan: Plan, much: float, at: Place) -> None:
-    # What one rank's experts get more, the others' get less.
+    if at.culprit // at.num_ranks != at.stage:
+        return
+    # What one rank's experts get more, those of the others in its group get less.
     others = max((at.num_ranks - much) / max(at.num_ranks - 1, 1), 0.05)
     plan.load = much if at.rank == at.culprit else round(others, 3)
 
@@ -198,9 +200,9 @@ def _eval(plan: Plan, much: float, at: Place) -> None:
 _ROWS = (
     Fault("straggler", "one rank's kernels take longer, by this factor", (1.1, 1.3, 2.0), "times",
           "slower_kernels", "rank", _straggler, least_ranks=2),
-    Fault("straggler-python", "one rank's Python launches nothing between forward and backward",
+    Fault("straggler-python", "after its forward pass one rank launches nothing until its device idled so long",
           (0.1, 0.3, 1.0), "of a step", "python", "rank", _straggler_python, least_ranks=2),
-    Fault("moving-straggler", "rank n mod R is late in step n, by Python that launches nothing",
+    Fault("moving-straggler", "rank n mod R is late in step n by so much: the same, moving on",
           (20, 50, 150), "ms", "python", "all", _moving_straggler, least_ranks=2),
     Fault("loader-stall", "the next batch is late: the device idles for about this share of the step",
           (0.15, 0.35, 0.6), "of a step", "input", "any", _loader_stall),
@@ -208,14 +210,15 @@ _ROWS = (
           (100, 400, 1000), "µs", "host_sync", "any", _host_sync),
     Fault("pageable-copy", "batches come from pageable memory, and a copy takes this share of the step",
           (0.08, 0.2, 0.4), "of a step", "copy_wait", "any", _pageable_copy),
-    Fault("launch-bound", "kernels of a few microseconds, and a host that takes this factor longer to issue them",
+    Fault("launch-bound", "kernels of a few microseconds, and a host that takes this factor longer",
           (1.0, 2.0, 4.0), "times", "launch", "all", _launch_bound),
     Fault("slow-link", "every exchange takes longer, by this factor", (2, 4, 10), "times",
           "unknown", "all", _slow_link, least_ranks=2),
     Fault("wrong-transport", "exchanges go over a path of this bandwidth", (10, 6, 3), "GB/s",
           "unknown", "all", _wrong_transport, least_ranks=2),
     Fault("sequence-imbalance", "sequence lengths differ by rank, step and micro-batch, with this deviation",
-          (0.15, 0.3, 0.6), "of a length", "more_work", "all", _sequence_imbalance, ("transformer", "moe"), 2),
+          (0.15, 0.3, 0.6), "of a length", "more_work", "all", _sequence_imbalance,
+          ("transformer", "moe"), 2),
     Fault("stage-imbalance", "the kernels of the pipeline's last stage take longer, by this factor",
           (1.15, 1.4, 2.0), "times", "slower_kernels", "all", _stage_imbalance, least_ranks=2, is_piped=True),
     Fault("expert-imbalance", "the experts of one rank get this many times their share of the tokens",
@@ -251,7 +254,9 @@ def parse(text: str) -> Chosen:
         raise UsageError(f"fault {text}: no such severity; take mild, medium or severe")
     rank, first, last = (None if match[g] is None else int(match[g]) for g in ("rank", "first", "last"))
     if first is not None and last is not None and last < first:
-        raise UsageError(f"fault {text}: the last step lies before the first; give @A:B with A no larger than B")
+        raise UsageError(
+            f"fault {text}: the last step lies before the first; give @A:B with A no larger than B"
+        )
     return Chosen(name, severity, rank, first, last)
 
 
@@ -265,7 +270,9 @@ def check(chosen: Chosen, ranks: int, steps: int, model: str, stages: int) -> No
     if row.is_piped and stages < 2:
         raise UsageError(f"fault {chosen}: there is no pipeline; add --pipeline-stages 2 or more")
     if ranks < row.least_ranks:
-        raise UsageError(f"fault {chosen}: one rank cannot have it; ask for --ranks {row.least_ranks} or more")
+        raise UsageError(
+            f"fault {chosen}: one rank cannot have it; ask for --ranks {row.least_ranks} or more"
+        )
     if chosen.rank is not None and row.who == "all":
         raise UsageError(f"fault {chosen}: is on no single rank; leave out #{chosen.rank}")
     if chosen.rank is not None and chosen.rank >= ranks:

@@ -51,7 +51,8 @@ class Exchange:
     def written(self) -> str:
         """What the framework records of it, JSON without braces."""
         text = (
-            f'"Collective name": "{self.kind}", "In msg nelems": {self.num_in}, "Out msg nelems": {self.num_out}, '
+            f'"Collective name": "{self.kind}", "In msg nelems": {self.num_in}, '
+            f'"Out msg nelems": {self.num_out}, '
             f'"Group size": {len(self.group.ranks)}, "dtype": "BFloat16", "In split size": "[]", '
             f'"Out split size": "[]", "Process Group Name": "{self.group.name}", '
             f'"Process Group Description": "{self.group.description}", '
@@ -71,8 +72,8 @@ def ranks_text(ranks: tuple[int, ...]) -> str:
 
 @dataclass(frozen=True)
 class Groups:
-    """The groups of one rank. `reduce` is `None` where nobody shares its gradients, `pipe` without a pipeline,
-    `experts` without experts on other ranks."""
+    """The groups of one rank. `reduce` is `None` where nobody shares its gradients, `pipe` without a
+    pipeline, `experts` without experts on other ranks."""
 
     rank: int
     stage: int

@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 
 from stepscope.simulate.clock import Clock, clock_of
-from stepscope.simulate.cluster import (
+from stepscope.simulate.config import Config
+from stepscope.simulate.group import groups_in
+from stepscope.simulate.model import Op
+from stepscope.simulate.row import (
     ROW_CALL,
     ROW_COPY,
     ROW_EXCHANGE,
@@ -20,9 +23,6 @@ from stepscope.simulate.cluster import (
     ROW_RECORD,
     Row,
 )
-from stepscope.simulate.config import Config
-from stepscope.simulate.group import COMPUTE_STREAM, groups_in
-from stepscope.simulate.model import Op
 
 RANKS_PER_NODE = 8
 THREADS = ("python", "pt_autograd_0")
@@ -38,14 +38,33 @@ CBID = {
 }
 LAUNCHES = ("cudaLaunchKernel", "cudaLaunchKernelExC", "cudaMemcpyAsync")
 EXCHANGE_LAUNCH = (
-    '"registers per thread": 96, "shared memory": 84_240, "blocks per SM": 0.181818, "warps per SM": 3.636364, '
-    '"grid": [24, 1, 1], "block": [640, 1, 1], "est. achieved occupancy %": 0'
-).replace("84_240", "84240")
+    '"registers per thread": 96, "shared memory": 84240, "blocks per SM": 0.181818, '
+    '"warps per SM": 3.636364, "grid": [24, 1, 1], "block": [640, 1, 1], "est. achieved occupancy %": 0'
+)
 
 
 def trace(config: Config, rank: int, rows: list[Row]) -> bytes:
     """The trace file of one rank."""
     return _Writer(config, rank, clock_of(config, rank)).write(rows)
+
+
+def _us(ns: int) -> str:
+    """Microseconds with three decimals."""
+    return f"{ns // 1000}.{ns % 1000:03d}"
+
+
+def _span(cat: str, name: str, where: str, ts: str, dur: str, arguments: str) -> str:
+    """A complete event; `name` is JSON text, `where` its pid and tid up to the time."""
+    return (
+        f'  {{\n    "ph": "X", "cat": "{cat}", "name": {name}, {where}{ts}, "dur": {dur},\n'
+        f'    "args": {{\n      {arguments}\n    }}\n  }}'
+    )
+
+
+def _flow(phase: str, number: int, where: str) -> str:
+    """The launch's or the kernel's end of the arrow between them."""
+    binding = ', "bp": "e"' if phase == "f" else ""
+    return f'  {{\n    "ph": "{phase}", "id": {number}, {where}, "cat": "ac2g", "name": "ac2g"{binding}\n  }}'
 
 
 class _Writer:
@@ -63,7 +82,7 @@ class _Writer:
         ends = self._local([row.end_ns for row in rows])
         lines: list[str] = []
         for row, start, end in zip(rows, starts, ends, strict=True):
-            self._row(lines, row, f"{start // 1000}.{start % 1000:03d}", f"{(end - start) // 1000}.{(end - start) % 1000:03d}")
+            self._row(lines, row, _us(start), _us(end - start))
         first, last = (min(starts), max(ends)) if rows else (0, 0)
         lines[:0] = self._head(rows, first)
         lines += self._foot(first, last)
@@ -92,10 +111,7 @@ class _Writer:
             self._device_row(lines, row, ts, dur)
         else:
             cat, name, arguments = self._host_row(row)
-            lines.append(
-                f'  {{\n    "ph": "X", "cat": "{cat}", "name": {name}, {self.where[row.track]}{ts}, "dur": {dur},\n'
-                f'    "args": {{\n      {arguments}\n    }}\n  }}'
-            )
+            lines.append(_span(cat, name, self.where[row.track], ts, dur, arguments))
 
     def _host_row(self, row: Row) -> tuple[str, str, str]:
         """Category, name and arguments."""
@@ -121,14 +137,10 @@ class _Writer:
     def _call(self, lines: list[str], row: Row, ts: str, dur: str) -> None:
         name, where = row.what, self.where[row.track]
         external = f'"External id": {row.external}, ' if row.external else ""
-        lines.append(
-            f'  {{\n    "ph": "X", "cat": "cuda_runtime", "name": "{name}", {where}{ts}, "dur": {dur},\n'
-            f'    "args": {{\n      {external}"cbid": {CBID[name]}, "correlation": {row.correlation}\n    }}\n  }}'
-        )
+        arguments = f'{external}"cbid": {CBID[name]}, "correlation": {row.correlation}'
+        lines.append(_span("cuda_runtime", f'"{name}"', where, ts, dur, arguments))
         if name in LAUNCHES:
-            lines.append(
-                f'  {{\n    "ph": "s", "id": {row.correlation}, {where}{ts}, "cat": "ac2g", "name": "ac2g"\n  }}'
-            )
+            lines.append(_flow("s", row.correlation, f"{where}{ts}"))
 
     def _device_row(self, lines: list[str], row: Row, ts: str, dur: str) -> None:
         device, stream, number = self.device, row.track, row.correlation
@@ -147,19 +159,17 @@ class _Writer:
                 f'"External id": {row.external}, "device": {device}, "context": 1, "stream": {stream}, '
                 f'"correlation": {number}, "bytes": {row.num_bytes}, "memory bandwidth (GB/s)": {rate:.6f}'
             )
-        where = f'"pid": {device}, "tid": {stream}, "ts": {ts}'
-        lines.append(
-            f'  {{\n    "ph": "X", "cat": "{cat}", "name": {self._name(name)}, {where}, "dur": {dur},\n'
-            f'    "args": {{\n      {arguments}\n    }}\n  }}'
-        )
-        lines.append(
-            f'  {{\n    "ph": "f", "id": {number}, {where}, "cat": "ac2g", "name": "ac2g", "bp": "e"\n  }}'
-        )
+        where = f'"pid": {device}, "tid": {stream}, "ts": '
+        lines.append(_span(cat, self._name(name), where, ts, dur, arguments))
+        lines.append(_flow("f", number, f"{where}{ts}"))
 
     def _head(self, rows: list[Row], first: int) -> list[str]:
-        streams = {row.track for row in rows if row.kind in (ROW_KERNEL, ROW_COPY, ROW_EXCHANGE)} | {COMPUTE_STREAM}
+        streams = {row.track for row in rows if row.kind in (ROW_KERNEL, ROW_COPY, ROW_EXCHANGE)}
         named: list[tuple[str, int, int, dict[str, Any]]] = []
-        for pid, label, order in ((self.pid, "CPU", self.pid), (self.device, f"GPU {self.device}", 5_000_000 + self.device)):
+        for pid, label, order in (
+            (self.pid, "CPU", self.pid),
+            (self.device, f"GPU {self.device}", 5_000_000 + self.device),
+        ):
             named += [
                 ("process_name", pid, 0, {"name": "python"}),
                 ("process_labels", pid, 0, {"labels": label}),
@@ -171,7 +181,7 @@ class _Writer:
         for tid, name in zip(self.tids, THREADS, strict=True):
             named.append(("thread_name", self.pid, tid, {"name": f"thread {tid} ({name})"}))
             named.append(("thread_sort_index", self.pid, tid, {"sort_index": tid}))
-        ts = f"{first // 1000}.{first % 1000:03d}"
+        ts = _us(first)
         return [
             f'  {{\n    "name": "{name}", "ph": "M", "ts": {ts}, "pid": {pid}, "tid": {tid},\n'
             f'    "args": {{\n      {json.dumps(what)[1:-1]}\n    }}\n  }}'
@@ -179,7 +189,7 @@ class _Writer:
         ]
 
     def _foot(self, first: int, last: int) -> list[str]:
-        ts, dur = f"{first // 1000}.{first % 1000:03d}", f"{(last - first) // 1000}.{(last - first) % 1000:03d}"
+        ts, dur = _us(first), _us(last - first)
         return [
             f'  {{\n    "ph": "X", "cat": "Trace", "ts": {ts}, "dur": {dur},\n'
             '    "pid": "Spans", "tid": "PyTorch Profiler", "name": "PyTorch Profiler (0)",\n'
@@ -196,9 +206,10 @@ class _Writer:
             "deviceProperties": [
                 {
                     "id": number, "name": gpu.name, "totalGlobalMem": gpu.memory_bytes,
-                    "computeMajor": gpu.compute[0], "computeMinor": gpu.compute[1], "maxThreadsPerBlock": 1024,
-                    "maxThreadsPerMultiprocessor": 32 * gpu.warps_per_sm, "regsPerBlock": 65536, "warpSize": 32,
-                    "sharedMemPerBlock": 49152, "numSms": gpu.num_sm,
+                    "computeMajor": gpu.compute[0], "computeMinor": gpu.compute[1],
+                    "maxThreadsPerBlock": 1024,
+                    "maxThreadsPerMultiprocessor": 32 * gpu.warps_per_sm, "regsPerBlock": 65536,
+                    "warpSize": 32, "sharedMemPerBlock": 49152, "numSms": gpu.num_sm,
                 }
                 for number in range(devices)
             ],

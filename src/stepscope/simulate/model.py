@@ -1,4 +1,5 @@
-"""What a model does in a step: nodes of ops and kernels, made from shapes. Nothing here knows of time's order.
+"""What a model does in a step: nodes of ops and kernels, made from shapes. Nothing here knows of time's
+order.
 
 A `Workload` is made for one GPU and one size of batch. Its kernels' durations are what they take alone on a
 healthy device, its shapes and grids are those of the sizes: a longer sequence makes more work, not slower
@@ -192,7 +193,8 @@ class Maker:
         """The gradient of a bias."""
         functor = "at::native::sum_functor<c10::BFloat16, float, c10::BFloat16>"
         name = (
-            f"void at::native::reduce_kernel<128, 4, at::native::ReduceOp<c10::BFloat16, {functor}, unsigned int, "
+            f"void at::native::reduce_kernel<128, 4, at::native::ReduceOp<c10::BFloat16, {functor}, "
+            "unsigned int, "
             "c10::BFloat16, 4> >(at::native::ReduceOp<c10::BFloat16>)"
         )
         given = arguments([tensor(m, n), value([0]), value(True), NOTHING])
@@ -216,7 +218,8 @@ class Maker:
             40,
         )
         weights = self.rows(
-            f"{space}GammaBetaBackwardCUDAKernelTemplate<c10::BFloat16, float, 32u, 1u, 32u, true, false>(long)",
+            f"{space}GammaBetaBackwardCUDAKernelTemplate<c10::BFloat16, float, 32u, 1u, 32u, true, "
+            "false>(long)",
             math.ceil(size / 32),
             4 * n * size,
             48,
@@ -233,11 +236,21 @@ class Maker:
         )
 
     def pointwise(
-        self, op: str, functor: str, shape: tuple[int, ...], node: str, backward: str | None, num_inputs: int = 1
+        self,
+        op: str,
+        functor: str,
+        shape: tuple[int, ...],
+        node: str,
+        backward: str | None,
+        num_inputs: int = 1,
     ) -> Node:
-        """An elementwise op of `num_inputs` tensors; `backward` is the op of its gradient where it has one."""
+        """An elementwise op of `num_inputs` tensors; `backward` is the op of its gradient where it has
+        one."""
         n = math.prod(shape)
-        name = f"void at::native::vectorized_elementwise_kernel<4, {functor}, std::array<char*, %dul> >(int, {functor})"
+        name = (
+            f"void at::native::vectorized_elementwise_kernel<4, {functor}, std::array<char*, %dul> >(int, "
+            f"{functor})"
+        )
         extra = [value(1)] if op == "aten::add" else []
         forward = Op(
             op,
@@ -253,12 +266,16 @@ class Maker:
 
     def attention(self, batch: int, length: int, heads: int, size: int) -> Node:
         """Causal flash attention."""
-        traits = f"pytorch_flash::Flash_{{0}}_kernel_traits<{size}, 128, 128, 4, false, false, cutlass::bfloat16_t>"
+        traits = (
+            f"pytorch_flash::Flash_{{0}}_kernel_traits<{size}, 128, 128, 4, false, false, "
+            "cutlass::bfloat16_t>"
+        )
         flops = 2 * 2 * batch * heads * length * length * size / 2
         moved = 2 * 4 * batch * length * heads * size
         blocks = (max(math.ceil(length / 128), 1), batch, heads)
         forward = self.kernel(
-            f"void pytorch_flash::flash_fwd_kernel<{traits.format('fwd')}, false, true, false, false, true, true, "
+            f"void pytorch_flash::flash_fwd_kernel<{traits.format('fwd')}, false, true, false, false, "
+            "true, true, "
             "false>(pytorch_flash::Flash_fwd_params)",
             self.gpu.time_ns(flops, moved, ATTENTION_SHARE),
             blocks,
@@ -276,8 +293,9 @@ class Maker:
                 40,
             ),
             self.kernel(
-                f"void pytorch_flash::flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel<{traits.format('bwd')}, false, "
-                "true, false, false, true, true>(pytorch_flash::Flash_bwd_params)",
+                ""
+                f"void pytorch_flash::flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel<{traits.format('bwd')}, "
+                "false, true, false, false, true, true>(pytorch_flash::Flash_bwd_params)",
                 self.gpu.time_ns(2.5 * flops, 2 * moved, ATTENTION_SHARE * 0.85),
                 blocks,
                 (256, 1, 1),
@@ -319,6 +337,7 @@ class Maker:
         flops = 2 * batch * out * out * weight
         moved = 2 * (batch * (cin * size * size + cout * out * out) + weight)
         tail = (
+            ""
             "bf16bf16_bf16f32_f32_nhwckrsc_nhwc_tilesize128x128x32_stage4_warpsize2x2x1_g1_tensor16x8x16_kernel_cudnn"
         )
         dur = self.gpu.time_ns(flops, moved, CONVOLUTION_SHARE)
@@ -373,7 +392,10 @@ class Maker:
         shape, one = tensor(batch, channels, size, size), tensor(channels, of=FLOAT)
         given = [shape, one, one, one, one, value(True), value(0.1), value(1e-05)]
         back = [shape, shape, one, one, one, one, one, value(1e-05), tensor(0, of=BYTE)]
-        tail = "<__nv_bfloat16, float, float, __nv_bfloat162, 512, true, 1>(cudnnTensorStruct, __nv_bfloat16 const*)"
+        tail = (
+            "<__nv_bfloat16, float, float, __nv_bfloat162, 512, true, 1>(cudnnTensorStruct, __nv_bfloat16 "
+            "const*)"
+        )
         return Node(
             (
                 Op(

@@ -1,7 +1,7 @@
 """What one rank does in one step, in the order in which its host does it.
 
-A program is a list of instructions: tuples that begin with one of the codes below. `stepscope.simulate.cluster`
-finds when each of them happens.
+A program is a list of instructions: tuples that begin with one of the codes below.
+`stepscope.simulate.cluster` finds when each of them happens.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from stepscope.simulate.fault import Chosen, Place, Plan, apply
 from stepscope.simulate.gpu import gpu_of
 from stepscope.simulate.group import Groups, all_reduce, all_to_all, groups_in, transfer
 from stepscope.simulate.model import Maker, Op, Workload
-from stepscope.simulate.workload import TINY, Size, update
+from stepscope.simulate.workload import TINY, Size, update, workload
 
 (
     OP,  # (op, place of its node or None): an op, its launches and its kernels
@@ -25,6 +25,7 @@ from stepscope.simulate.workload import TINY, Size, update
     AWAIT,  # (lane): what computes from here on waits for the last exchange of that lane
     THREAD,  # (number): the host goes on in the main thread (0) or the autograd thread (1)
     PAUSE,  # (ns): Python that launches nothing
+    LATE,  # (ns): the same, until the device has been idle for so long
     GC,  # (ns): Python collects garbage
     LOAD,  # (ns): the loader's __next__
     COPY,  # (op, bytes, ns or 0): the batch goes to the device; blocking for so long where it is pageable
@@ -33,7 +34,7 @@ from stepscope.simulate.workload import TINY, Size, update
     NODES,  # (number): the first of the nodes that follow, among all of the run
     STEP,  # (number): a step begins
     END_STEP,  # (): it ends; the host waits where it is too far ahead
-) = range(16)
+) = range(17)
 
 Instruction = tuple[Any, ...]
 LOADER_NS = 300_000
@@ -58,7 +59,11 @@ class Programs:
         config, size = self.config, self.config.sized[0]
         plan = Plan(LOADER_NS, (size.length,) * config.num_micro_batches)
         for number, (chosen, culprit) in enumerate(self.faults):
-            mates = len(self.groups.experts.ranks) if chosen.name == "expert-imbalance" and self.groups.experts else 0
+            mates = (
+                len(self.groups.experts.ranks)
+                if chosen.name == "expert-imbalance" and self.groups.experts
+                else 0
+            )
             place = Place(
                 rank=self.rank,
                 step=step,
@@ -86,7 +91,9 @@ class Programs:
         size = self.config.sized[0]
         if plan.is_tiny:
             tiny = TINY[self.config.model]
-            return self.config.work(Size(tiny.batch, tiny.length, tiny.width, size.num_layers))
+            return workload(
+                self.config.model, self.config.gpu, Size(tiny.batch, tiny.length, tiny.width, size.num_layers)
+            )
         length = plan.lengths[micro_batch]
         return self.config.work(Size(size.batch, length, size.width, size.num_layers), plan.load)
 
@@ -121,7 +128,7 @@ class Programs:
                 if groups.stage < groups.num_stages - 1:
                     program += _transfer(groups, elements, True, True)
                 if m == 0 and plan.sleep_ns:
-                    program.append((PAUSE, plan.sleep_ns))
+                    program.append((LATE, plan.sleep_ns))
             else:
                 if groups.stage < groups.num_stages - 1:
                     program += _transfer(groups, elements, False, False)
@@ -135,6 +142,8 @@ class Programs:
         program += _update(works[0], first, last, config)
         program += self._marked(plan, works[0], first, last)
         program.append((END_STEP,))
+        if step == config.steps - 1:
+            program.append((DRAIN,))  # as the profiler does when it stops
         return program
 
     def _marked(self, plan: Plan, work: Workload, first: int, last: int) -> list[Instruction]:
@@ -145,10 +154,15 @@ class Programs:
                 program += [(LOAD, LOADER_NS), (COPY, *work.batch, 0)]
                 for number in range(first, last):
                     program += _forward(work, first, number, self.groups.experts)
-                program.append((ITEM,))
+                program += [(ITEM,), (PAUSE, self.config.step_ns // 4)]
             program.append((CLOSE,))
         elif plan.eval_batches:
-            program += [(OPEN, "evaluate"), (DRAIN,), (PAUSE, plan.eval_batches * self.config.step_ns // 3), (CLOSE,)]
+            program += [
+                (OPEN, "evaluate"),
+                (DRAIN,),
+                (PAUSE, plan.eval_batches * self.config.step_ns // 3),
+                (CLOSE,),
+            ]
         if plan.checkpoint_ns:
             program += [(OPEN, "save_checkpoint"), (DRAIN,), (PAUSE, plan.checkpoint_ns), (CLOSE,)]
         return program

@@ -1,4 +1,5 @@
-"""What is true of a simulated run: for tests of what was found in its traces, and never read by what finds it."""
+"""What is true of a simulated run: for tests of what was found in its traces, and never read by what finds
+it."""
 
 from __future__ import annotations
 
@@ -34,7 +35,10 @@ def truth_of(cluster: Cluster) -> dict[str, Any]:
                 "severity": chosen.severity,
                 "magnitude": FAULTS[chosen.name].magnitude(chosen.severity),
                 "unit": FAULTS[chosen.name].unit,
-                "steps": [chosen.first or 0, config.steps - 1 if chosen.last is None else min(chosen.last, config.steps - 1)],
+                "steps": [
+                    chosen.first or 0,
+                    config.steps - 1 if chosen.last is None else min(chosen.last, config.steps - 1),
+                ],
                 "ranks": ranks_of(chosen, culprit, config.ranks, config.pipeline_stages),
                 "reason": FAULTS[chosen.name].reason,
             }

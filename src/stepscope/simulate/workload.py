@@ -31,7 +31,8 @@ EXPERTS_PER_RANK = 2
 CHOSEN_EXPERTS = 2
 """Experts that each token is sent to."""
 ADAM_BYTES = 22
-"""Moved per parameter of an update: weight and gradient in two bytes, both moments in four, read and written."""
+"""Moved per parameter of an update: weight and gradient in two bytes, both moments in four, read and
+written."""
 SGD_BYTES = 14
 PARAMETERS_PER_LAUNCH = 100_000_000
 """A fused update takes as many tensors as fit its table."""
@@ -78,9 +79,7 @@ def fitted(model: str, gpu: str, size: Size, step_ns: float) -> tuple[Size, floa
 
     Raises UsageError where even a batch of one takes longer.
     """
-    one, two = (
-        _step_ns(workload(model, gpu, _with_batch(size, batch)), gpu_of(gpu)) for batch in (1, 2)
-    )
+    one, two = (_step_ns(workload(model, gpu, _with_batch(size, batch)), gpu_of(gpu)) for batch in (1, 2))
     batch = max(math.floor((step_ns - one) / max(two - one, 1.0)) + 1, 1)
     size = _with_batch(size, min(batch, 4096))
     stretch = step_ns / _step_ns(workload(model, gpu, size), gpu_of(gpu))
@@ -88,7 +87,8 @@ def fitted(model: str, gpu: str, size: Size, step_ns: float) -> tuple[Size, floa
     if stretch < 0.95:
         least = math.ceil(one / 1e6)
         raise UsageError(
-            f"step of {step_ns / 1e6:g} ms: a batch of one takes {least} ms on it; ask for {least} or fewer layers"
+            f"step of {step_ns / 1e6:g} ms: a batch of one takes {least} ms on it; ask for {least} or "
+            "fewer layers"
         )
     return size, stretch
 
@@ -144,9 +144,7 @@ def _transformer(make: Maker, size: Size, load: float | None = None) -> Workload
     if load is None:
         layer += [
             make.linear((b, s), h, 4 * h),
-            make.pointwise(
-                "aten::gelu", _GELU, (b, s, 4 * h), "GeluBackward0", "aten::gelu_backward"
-            ),
+            make.pointwise("aten::gelu", _GELU, (b, s, 4 * h), "GeluBackward0", "aten::gelu_backward"),
             make.linear((b, s), 4 * h, h),
         ]
     else:
@@ -163,13 +161,15 @@ _SILU = "at::native::(anonymous namespace)::silu_kernel(at::TensorIteratorBase&)
 def _embedding(make: Maker, b: int, s: int, h: int) -> Layer:
     n = b * s * h
     gather = make.stream(
-        "void at::native::(anonymous namespace)::indexSelectLargeIndex<c10::BFloat16, long, unsigned int, 2, 2, -2, "
+        "void at::native::(anonymous namespace)::indexSelectLargeIndex<c10::BFloat16, long, unsigned "
+        "int, 2, 2, -2, "
         "true>(at::cuda::detail::TensorInfo<c10::BFloat16, unsigned int>)",
         n,
         4 * n,
     )
     scatter = make.rows(
-        "void at::native::(anonymous namespace)::embedding_backward_feature_kernel<c10::BFloat16, float, long>"
+        "void at::native::(anonymous namespace)::embedding_backward_feature_kernel<c10::BFloat16, "
+        "float, long>"
         "(long const*, c10::BFloat16 const*)",
         b * s,
         6 * n,
@@ -178,7 +178,13 @@ def _embedding(make: Maker, b: int, s: int, h: int) -> Layer:
     back = [tensor(b, s, h), ids, value(VOCABULARY), value(-1), value(False)]
     return (
         Node(
-            (Op("aten::embedding", arguments([table, ids, value(-1), value(False), value(False)]), (gather,)),),
+            (
+                Op(
+                    "aten::embedding",
+                    arguments([table, ids, value(-1), value(False), value(False)]),
+                    (gather,),
+                ),
+            ),
             "EmbeddingBackward0",
             (Op("aten::embedding_dense_backward", arguments(back), (scatter,)),),
             VOCABULARY * h,
@@ -188,9 +194,12 @@ def _embedding(make: Maker, b: int, s: int, h: int) -> Layer:
 
 def _head(make: Maker, b: int, s: int, h: int) -> Layer:
     n, v = b * s, VOCABULARY
-    softmax = "void at::native::(anonymous namespace)::cunn_SoftMax{}<4, c10::BFloat16, float, c10::BFloat16>(int)"
+    softmax = (
+        "void at::native::(anonymous namespace)::cunn_SoftMax{}<4, c10::BFloat16, float, c10::BFloat16>(int)"
+    )
     loss = (
-        "void at::native::(anonymous namespace)::nll_loss_{}_reduce_cuda_kernel_2d<c10::BFloat16, float, long>(long)"
+        "void at::native::(anonymous namespace)::nll_loss_{}_reduce_cuda_kernel_2d<c10::BFloat16, float, "
+        "long>(long)"
     )
     logits, ids = tensor(n, v), tensor(n, of=LONG)
     return (
@@ -238,11 +247,12 @@ def _experts(make: Maker, b: int, s: int, h: int, load: float) -> list[Node]:
     tokens = b * s
     sent = tokens * CHOSEN_EXPERTS
     got = max(int(sent * load), 1)
-    each = max(got // EXPERTS_PER_RANK, 1)
+    each = 64 * max(round(got / EXPERTS_PER_RANK / 64), 1)  # padded, as the grouped products want it
     number = 8 * EXPERTS_PER_RANK
     moved = 2 * got * h
     softmax = (
-        "void (anonymous namespace)::softmax_warp_{}<c10::BFloat16, c10::BFloat16, float, 4, false, false>(int)"
+        "void (anonymous namespace)::softmax_warp_{}<c10::BFloat16, c10::BFloat16, float, 4, false, "
+        "false>(int)"
     )
     scores = tensor(tokens, number)
     nodes = [
@@ -287,7 +297,8 @@ _TOPK = "void at::native::sbtopk::gatherTopK<c10::BFloat16, unsigned int, 2, fal
 
 def _permuted(make: Maker, num_from: int, num_to: int, h: int) -> Node:
     name = (
-        "void at::native::vectorized_gather_kernel<16, long>(char*, char*, long*, int, long, long, long, long, bool)"
+        "void at::native::vectorized_gather_kernel<16, long>(char*, char*, long*, int, long, long, long, "
+        "long, bool)"
     )
     most = max(num_from, num_to)
 
@@ -304,7 +315,10 @@ _STAGES = ((1, 4, 3), (2, 8, 4), (4, 16, 6), (8, 32, 3))
 
 def _resnet(make: Maker, size: Size) -> Workload:
     b, side = size.batch, size.length // 4
-    relu = "at::native::(anonymous namespace)::launch_clamp_scalar(at::TensorIteratorBase&, c10::Scalar)::{lambda()#1}"
+    relu = (
+        "at::native::(anonymous namespace)::launch_clamp_scalar(at::TensorIteratorBase&, "
+        "c10::Scalar)::{lambda()#1}"
+    )
 
     def whole(cin: int, cout: int, kernel: int, stride: int, side: int, last: bool = False) -> list[Node]:
         out = side // stride

@@ -34,7 +34,9 @@ def write(config: Config, out: str | os.PathLike[str], on_rank: Callable[[int], 
     if folder.is_dir():
         others = sorted({name for name in os.listdir(folder) if not name.startswith(".")} - set(names))
         if others:
-            raise UsageError(f"{out}: holds {others[0]}, which is not of this run; give an empty folder to --out")
+            raise UsageError(
+                f"{out}: holds {others[0]}, which is not of this run; give an empty folder to --out"
+            )
     elif folder.exists():
         raise UsageError(f"{out}: is a file; give a folder to --out")
     cluster = Cluster(config)
@@ -47,7 +49,9 @@ def write(config: Config, out: str | os.PathLike[str], on_rank: Callable[[int], 
         _put(truth_path(folder), (json.dumps(truth_of(cluster)) + "\n").encode())
     except OSError as error:
         why = (error.strerror or str(error)).lower()
-        raise UsageError(f"{error.filename or out}: cannot be written: {why}; give another folder to --out") from error
+        raise UsageError(
+            f"{error.filename or out}: cannot be written: {why}; give another folder to --out"
+        ) from error
     return truth_path(folder)
 
 
