@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import shlex
+from typing import TYPE_CHECKING
+
 import click
 
 from stepscope.cli import option
+from stepscope.model.text import Text
+
+if TYPE_CHECKING:
+    from stepscope.model.text import Lang
 
 MODELS = ("transformer", "resnet", "moe")
 """As in `stepscope.simulate.config`, which `--help` does not wait for."""
+
+_WRITTEN = Text(
+    en="Wrote {ranks} ranks with {steps} steps each to {out}; what is true of them is beside it, in {truth}.",
+    zh="已将 {ranks} 个 rank、每个 {steps} 步写入 {out}；其真实情况写在旁边的 {truth}。",
+)
+_NEXT = Text(en="Next: ", zh="下一步：")
 
 
 @click.command("simulate", short_help="Traces of a made-up run, with faults that are known.")
@@ -89,6 +102,7 @@ MODELS = ("transformer", "resnet", "moe")
     metavar="N",
     help="Steps that the host may be ahead of the device.",
 )
+@option.lang_option
 @option.debug_option
 def command(
     out: str,
@@ -109,6 +123,7 @@ def command(
     jitter: float,
     tail: float,
     run_ahead: int,
+    lang: Lang,
 ) -> int:
     """Write the traces of a training run that never was, one a rank, as PyTorch Profiler would have.
 
@@ -139,5 +154,11 @@ def command(
         tail=tail,
         run_ahead=run_ahead,
     )
-    write(config, out)
+    truth = write(config, out)
+
+    from stepscope.views.page import Page
+
+    page = Page(option.console(), lang)
+    page.line(_WRITTEN.in_(lang).format(ranks=ranks, steps=steps, out=out, truth=truth.name))
+    page.command(_NEXT.in_(lang), f"stepscope diagnose {shlex.quote(out)}")
     return 0

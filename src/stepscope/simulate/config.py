@@ -119,12 +119,22 @@ class Config:
         """The model at this size, on this run's device."""
         return workload(self.model, self.gpu, size, self.sized[1], load)
 
+    @cached_property
+    def _cuts(self) -> tuple[int, ...]:
+        """The first layer of each stage, and one past the last: stages take about as long as one another."""
+        work, num, stages = self.work(self.sized[0]), self.num_layers + 2, self.pipeline_stages
+        done = [0.0]
+        for at in range(num):
+            done.append(done[-1] + work.compute_ns(at, at + 1))
+        cuts = [0]
+        for stage in range(1, stages):
+            choices = range(cuts[-1] + 1, num - (stages - stage) + 1)
+            cuts.append(min(choices, key=lambda at: abs(done[at] - done[-1] * stage / stages)))
+        return (*cuts, num)
+
     def layers_of(self, stage: int) -> tuple[int, int]:
         """First and last-but-one layer of a stage, the ends of the model included."""
-        stages, num = self.pipeline_stages, self.num_layers
-        first = 1 + stage * num // stages if stage else 0
-        last = 1 + (stage + 1) * num // stages if stage < stages - 1 else num + 2
-        return first, last
+        return self._cuts[stage], self._cuts[stage + 1]
 
     @cached_property
     def step_ns(self) -> int:

@@ -200,7 +200,7 @@ def _eval(plan: Plan, much: float, at: Place) -> None:
 _ROWS = (
     Fault("straggler", "one rank's kernels take longer, by this factor", (1.1, 1.3, 2.0), "times",
           "slower_kernels", "rank", _straggler, least_ranks=2),
-    Fault("straggler-python", "after its forward pass one rank launches nothing until its device idled so long",
+    Fault("straggler-python", "after forward, one rank launches nothing until its device has idled that long",
           (0.1, 0.3, 1.0), "of a step", "python", "rank", _straggler_python, least_ranks=2),
     Fault("moving-straggler", "rank n mod R is late in step n by so much: the same, moving on",
           (20, 50, 150), "ms", "python", "all", _moving_straggler, least_ranks=2),
