@@ -29,6 +29,15 @@ def test_a_run_is_written_and_diagnosed(stepscope: Run, tmp_path: Path) -> None:
     assert report["health"]["verdict"] == "ok"
 
 
+def test_two_processes_write_the_same_bytes(stepscope: Run, tmp_path: Path) -> None:
+    words = "--seed 9 --ranks 2 --model moe --steps 2 --layers 2 --tail 0.01 --fault expert-imbalance".split()
+    for seed in ("1", "2"):
+        done = stepscope("simulate", "--out", tmp_path / seed / "run", *words, env={"PYTHONHASHSEED": seed})
+        assert done.code == 0, done.err
+    for name in ("run/rank0.json.gz", "run/rank1.json.gz", "run.truth.json"):
+        assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "2" / name).read_bytes()
+
+
 def test_what_cannot_be_is_one_line_and_the_code_is_2(stepscope: Run, tmp_path: Path) -> None:
     for words, says in (
         (["--fault", "hang"], "fault hang: comes with simulated telemetry"),

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from stepscope.simulate import Cluster, Config, parse, simulate, truth
 from stepscope.simulate.clock import Clock, clock_of
-from stepscope.simulate.cluster import Row
 from stepscope.simulate.config import START_NS
 from stepscope.simulate.group import COMPUTE_STREAM
-from stepscope.simulate.row import ROW_CALL, ROW_COPY, ROW_EXCHANGE, ROW_KERNEL
+from stepscope.simulate.player import QUEUE_DEPTH
+from stepscope.simulate.row import ROW_CALL, ROW_COPY, ROW_EXCHANGE, ROW_KERNEL, Row
 
 DEVICE = (ROW_KERNEL, ROW_COPY, ROW_EXCHANGE)
 FAULTS = (
@@ -217,3 +217,14 @@ def test_the_host_is_no_more_steps_ahead_than_it_may(run_ahead: int, most: int) 
     marks = [r for r in cluster.rows(0) if str(r.what).startswith("ProfilerStep#")]
     ahead = [sum(end > mark.start_ns for end in ends[:number]) for number, mark in enumerate(marks)]
     assert max(ahead) == most - 1
+
+
+def test_a_call_blocks_while_the_devices_queue_is_full() -> None:
+    rows = Cluster(Config(steps=6, run_ahead=100)).rows(0)
+    returns = {row.correlation: row.end_ns for row in rows if row.kind == ROW_CALL}
+    begun = [(row.correlation, row.start_ns) for row in rows if row.kind in DEVICE]
+    assert len(begun) > 2 * QUEUE_DEPTH
+    for (_, start), (correlation, _) in zip(begun, begun[QUEUE_DEPTH:], strict=False):
+        assert returns[correlation] >= start
+    longest = max(r.end_ns - r.start_ns for r in rows if r.kind == ROW_CALL and r.what == "cudaLaunchKernel")
+    assert longest > 100_000

@@ -76,6 +76,7 @@ def _rank(cluster: Cluster, rank: int) -> dict[str, Any]:
         "base_ns": clock.base_ns,
         "stage": groups.stage,
         "replica": groups.replica,
+        "step_end_ns": cluster.step_end_ns[rank],
     }
 
 

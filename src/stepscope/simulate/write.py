@@ -42,6 +42,7 @@ def write(config: Config, out: str | os.PathLike[str], on_rank: Callable[[int], 
     cluster = Cluster(config)
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        truth_path(folder).unlink(missing_ok=True)  # of an earlier run: it would not be true of this one
         for (rank, rows), name in zip(cluster.each(), names, strict=True):
             _put(folder / name, gzip.compress(trace(config, rank, rows), LEVEL, mtime=0))
             if on_rank is not None:
