@@ -51,7 +51,7 @@ def configs(draw: st.DrawFn) -> Config:
     )
 
 
-laws = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None)
+laws = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None)
 
 
 @laws

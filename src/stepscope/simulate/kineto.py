@@ -17,7 +17,6 @@ from stepscope.simulate.row import (
     ROW_EXCHANGE,
     ROW_GC,
     ROW_KERNEL,
-    ROW_MARK,
     ROW_NODE,
     ROW_OP,
     ROW_RECORD,
@@ -131,7 +130,6 @@ class _Writer:
             return "cpu_op", '"record_param_comms"', f'{external}{exchange.written}, "Seq": {number}, {index}'
         if row.kind == ROW_GC:
             return "Python GC", self._name(row.what), '"Ev Idx": 0'
-        assert row.kind == ROW_MARK
         return "user_annotation", self._name(row.what), external + index
 
     def _call(self, lines: list[str], row: Row, ts: str, dur: str) -> None:
