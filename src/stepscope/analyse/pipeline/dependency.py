@@ -179,7 +179,9 @@ def _in_order(
     keep = (lane[a] == lane[b]) & (before[b] != a) & (end[a] <= start[b] + CLOCK_NS)
     edges.add(2 * a[keep] + 1, 2 * b[keep], _ORDER, b[keep])
     place = {name: number for number, name in enumerate(timeline.kinds)}
-    key = _numbered(lane, timeline.chunk, timeline.sequence)
+    key = _numbered(lane, timeline.sequence)
+    if timeline.chunk.any():
+        return  # of interleaved schedules transfers do not tell their chunk
     for first, second in (
         ("forward-recv", "forward-compute"),
         ("forward-compute", "forward-send"),

@@ -122,6 +122,7 @@ def _timeline(columns: dict[str, Any], path: str) -> Timeline:
             sound &= np.isfinite(values) & (np.abs(values) < MAX_SECONDS)
         times[name] = np.where(sound, values, 0.0)
     sound &= ~np.ma.getmaskarray(columns["optype"]) & (times["duration"] >= 0)
+    whole["mc"] = np.maximum(whole["mc"], 0)  # -1: of no chunk
     for name in ("rank", "stage", "dp_rank", "mc"):
         sound &= (whole[name] >= 0) & (whole[name] < 1 << 31)
     if not sound.any():
