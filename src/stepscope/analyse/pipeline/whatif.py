@@ -160,7 +160,9 @@ def _even(timeline: Timeline, parts: Dependencies) -> I64:
     """Every operation at the mean of its kind."""
     count = np.maximum(np.bincount(timeline.kind, minlength=len(timeline.kinds)), 1)
     mean = np.bincount(timeline.kind, parts.transfer_ns, len(timeline.kinds)) / count
-    return np.rint(mean).astype(np.int64)[timeline.kind]
+    whole: I64 = np.rint(mean).astype(np.int64)
+    each: I64 = whole[timeline.kind]
+    return each
 
 
 def _causes(
@@ -171,7 +173,6 @@ def _causes(
     if uneven.ranks:
         of_peers = _of_peers(timeline, parts, uneven.ranks)
         causes.append(("straggler", uneven.ranks, of_peers))
-        causes += [("straggler", (rank,), _of_peers(timeline, parts, (rank,))) for rank in uneven.ranks[1:4]]
     is_talk = np.array([operation(name).part == "communication" for name in timeline.kinds], dtype=bool)
     causes.append(("communication", (), np.where(is_talk[timeline.kind], 0, parts.transfer_ns)))
     return causes
@@ -180,7 +181,7 @@ def _causes(
 def _of_peers(timeline: Timeline, parts: Dependencies, ranks: tuple[int, ...]) -> I64:
     """Durations with those of these ranks at the median of their kind on the other workers of their stage."""
     is_slow = np.isin(timeline.rank, ranks)
-    durations = parts.transfer_ns.copy()
+    durations: I64 = parts.transfer_ns.copy()
     for stage in np.unique(timeline.stage[is_slow]):
         for kind in range(len(timeline.kinds)):
             mine = (timeline.stage == stage) & (timeline.kind == kind)
@@ -190,10 +191,24 @@ def _of_peers(timeline: Timeline, parts: Dependencies, ranks: tuple[int, ...]) -
     return durations
 
 
-def without_stage(timeline: Timeline, parts: Dependencies, stage: int) -> I64:
-    """When operations end were this stage's at the mean of their kind."""
+def without_ranks(timeline: Timeline, play_of: Played, ranks: Sequence[int]) -> list[Gain]:
+    """What it wins to have each of these ranks work as fast as the others of its stage."""
+    parts = play_of.dependencies
+    place = np.searchsorted(play_of.steps, timeline.step)
+    ends = _play(parts, [(_of_peers(timeline, parts, (rank,)), False) for rank in ranks])
+    return [
+        Gain(remove="straggler", ranks=(rank,), without_ns=_most(each, place, len(play_of.steps)))
+        for rank, each in zip(ranks, ends, strict=True)
+    ]
+
+
+def without_stage(timeline: Timeline, play_of: Played, stage: int) -> I64:
+    """Step times were every operation of this stage at the mean of its kind over all stages."""
+    parts = play_of.dependencies
     even = np.where(timeline.stage == stage, _even(timeline, parts), parts.transfer_ns)
-    return _play(parts, [(even, False)])[0]
+    return _most(
+        _play(parts, [(even, False)])[0], np.searchsorted(play_of.steps, timeline.step), len(play_of.steps)
+    )
 
 
 def _path(timeline: Timeline, parts: Dependencies, place: I64, num: int) -> tuple[tuple[str, int, int], ...]:
