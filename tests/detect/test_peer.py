@@ -130,7 +130,9 @@ def test_with_most_ranks_changed_nobody_is_ordinary() -> None:
     assert len(gate.deviants) <= 2
 
 
-@pytest.mark.parametrize(("shape", "why"), [((1, 50), "one rank has no peers"), ((4, 5), "fewer than 6 steps")])
+@pytest.mark.parametrize(
+    ("shape", "why"), [((1, 50), "one rank has no peers"), ((4, 5), "fewer than 6 steps")]
+)
 def test_what_cannot_be_compared_says_so(shape: tuple[int, int], why: str) -> None:
     gate = by_ratio(np.ones(shape))
     assert (gate.deviants, gate.persistence) == ((), "unknown")

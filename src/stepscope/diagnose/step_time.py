@@ -49,7 +49,7 @@ def of_steps(told: report.Report, table: StepTimes, lang: Lang) -> tuple[report.
         status="ok" if can_tell else "withheld",
         noise_ns=round(gate.noise * typical) if table.is_ns else None,
         noise_share=gate.noise,
-        why=_why(gate, table).in_(lang) or None,
+        why=_why(gate, table, lang),
         steps=tuple(table.steps[column] for column in late_map.columns(gate.late)) if table.is_ns else (),
         rows=late_map.rows(table.ranks, behind, ordered[-1] - table.duration, gate.late)
         if table.is_ns
@@ -59,7 +59,7 @@ def of_steps(told: report.Report, table: StepTimes, lang: Lang) -> tuple[report.
     return filled, _answer(stragglers, lateness, gate, table)
 
 
-def _why(gate: Gate, table: StepTimes) -> Text:
+def _why(gate: Gate, table: StepTimes, lang: Lang) -> str | None:
     """Why nobody can be named, or what is seen beside."""
     if gate.slower_kind:
         who = ", ".join(str(table.ranks[row]) for row in gate.slower_kind)
@@ -67,8 +67,8 @@ def _why(gate: Gate, table: StepTimes) -> Text:
             en=f"workers {who} are always a little slower than the rest: another kind of machine or role, "
             "which is not called a straggler",
             zh=f"worker {who} 始终比其余略慢：机器类型或角色不同，不视为落后者",
-        )
-    return Text(en=gate.why or "", zh=gate.why or "")
+        ).in_(lang)
+    return gate.why
 
 
 def _answer(

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.analyse.pipeline.operation import Operation, operation
-from stepscope.analyse.replay.graph import NOT_YET, Graph, graph
+from stepscope.analyse.replay.graph import NOT_YET, CycleError, Graph, graph
 from stepscope.model.table import Timeline
 from stepscope.model.trace import I64
 
@@ -77,18 +77,28 @@ class _Edges:
 
 
 def dependencies(timeline: Timeline) -> Dependencies:
-    """The graph of a timeline. Raises CycleError where what is recorded contradicts itself."""
+    """The graph of a timeline. Raises CycleError where what is recorded contradicts itself.
+
+    Where clocks are off by so much that their slack closes a circle, what happened later is not waited for.
+    """
+    try:
+        return _dependencies(timeline, CLOCK_NS)
+    except CycleError:
+        return _dependencies(timeline, 0)
+
+
+def _dependencies(timeline: Timeline, slack_ns: int) -> Dependencies:
     start, end = timeline.start_ns, timeline.start_ns + timeline.duration_ns
     num = len(timeline)
     known = [operation(name) for name in timeline.kinds]
     lane = _numbered(timeline.step, timeline.rank)
-    before = _before(start, end, lane)
+    before = _before(start, end, lane, slack_ns)
     has_before = np.flatnonzero(before >= 0)
     gap = np.where(before >= 0, start - end[before], 0)
     edges = _Edges()
     edges.add(2 * before[has_before] + 1, 2 * has_before, _GAP, has_before)
-    _in_order(edges, timeline, known, lane, before, start, end)
-    own, gates, num_nodes, odd = _talks(edges, timeline, known, lane, start, end)
+    _in_order(edges, timeline, known, lane, before, slack_ns)
+    own, gates, num_nodes, odd = _talks(edges, timeline, known, lane, slack_ns)
     latest = start.copy()
     np.maximum.at(latest, gates[0], start[gates[1]])
     transfer = np.maximum(end - latest, 0)
@@ -135,9 +145,9 @@ def _first_of(step: I64, start: I64) -> I64:
     return first[place]
 
 
-def _before(start: I64, end: I64, lane: I64) -> I64:
+def _before(start: I64, end: I64, lane: I64, slack_ns: int) -> I64:
     """For each operation the one of its worker that ended last before it began, -1 for none."""
-    slack = np.clip((end - start) // 2, 0, CLOCK_NS)
+    slack = np.clip((end - start) // 2, 0, slack_ns)
     over = end - slack
     order = np.lexsort((end, over, lane))
     bounds = np.searchsorted(lane[order], np.arange(int(lane.max(initial=-1)) + 2))
@@ -168,15 +178,15 @@ def _in_order(
     known: list[Operation],
     lane: I64,
     before: I64,
-    start: I64,
-    end: I64,
+    slack_ns: int,
 ) -> None:
     """Computation after computation, and passes after and before what they receive and send."""
+    start, end = timeline.start_ns, timeline.start_ns + timeline.duration_ns
     computes = np.array([row.part.startswith("compute") for row in known], dtype=bool)
     rows = np.flatnonzero(computes[timeline.kind])
     rows = rows[np.lexsort((rows, start[rows], lane[rows]))]
     a, b = rows[:-1], rows[1:]
-    keep = (lane[a] == lane[b]) & (before[b] != a) & (end[a] <= start[b] + CLOCK_NS)
+    keep = (lane[a] == lane[b]) & (before[b] != a) & (end[a] <= start[b] + slack_ns)
     edges.add(2 * a[keep] + 1, 2 * b[keep], _ORDER, b[keep])
     place = {name: number for number, name in enumerate(timeline.kinds)}
     key = _numbered(lane, timeline.sequence)
@@ -191,7 +201,7 @@ def _in_order(
         if first not in place or second not in place:
             continue
         a, b = _matched(key, timeline.kind == place[first], timeline.kind == place[second])
-        keep = (before[b] != a) & (end[a] <= start[b] + CLOCK_NS) & (start[a] < start[b])
+        keep = (before[b] != a) & (end[a] <= start[b] + slack_ns) & (start[a] < start[b])
         edges.add(2 * a[keep] + 1, 2 * b[keep], _ORDER, b[keep])
 
 
@@ -207,11 +217,11 @@ def _talks(
     timeline: Timeline,
     known: list[Operation],
     lane: I64,
-    start: I64,
-    end: I64,
+    slack_ns: int,
 ) -> tuple[npt.NDArray[np.bool_], tuple[I64, I64], int, tuple[int, int]]:
     """Edges of what waits for peers: which rows do, pairs of (row, row that it waits for), the number of
     nodes, and of oddities."""
+    start, end = timeline.start_ns, timeline.start_ns + timeline.duration_ns
     num = len(timeline)
     num_nodes = 2 * num
     stages = int(timeline.stage.max(initial=0)) + 1
@@ -234,10 +244,12 @@ def _talks(
             )
             a, b = _matched(meets, mine, other)
             alone += int(mine.sum()) - len(a)
-            sound = start[b] <= end[a] + CLOCK_NS
-            # A send may be buffered and end before anybody receives; nothing is received before it is sent.
-            if row.partner is not None and row.partner.endswith("send"):
+            if timeline.kinds[number].endswith("recv"):
+                sound = start[b] <= end[a] + slack_ns  # nothing is received before it is sent
                 contradicted += int((~sound).sum())
+            else:
+                # A send that does not end with its receive was buffered: it waits for nobody.
+                sound = (start[b] <= end[a]) & (np.abs(end[a] - end[b]) <= CLOCK_NS)
             waits.append(a[sound])
             on.append(b[sound])
     rows = np.flatnonzero(passing)

@@ -239,4 +239,10 @@ def _bubble(timeline: Timeline, parts: Dependencies, step_ns: I64) -> float:
     _, first = np.unique(lane, axis=0, return_index=True)
     waited = int(parts.wait_ns[rows[first]].sum())
     num_workers = len(np.unique(timeline.rank))
+    if len(np.unique(timeline.stage)) > 1:  # a later stage is done before the first one
+        end = timeline.start_ns + timeline.duration_ns
+        lane, row = np.unique(np.stack([timeline.step, timeline.rank], axis=1), axis=0, return_inverse=True)
+        own = _most(end, row.reshape(-1), len(lane))
+        _, place = np.unique(lane[:, 0], return_inverse=True)
+        waited += int((_most(own, place.reshape(-1), len(step_ns))[place.reshape(-1)] - own).sum())
     return min(waited / max(int(step_ns.sum()) * num_workers, 1), 1.0)
