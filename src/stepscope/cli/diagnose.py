@@ -98,7 +98,8 @@ def command(
     """Say where the time of a training step went, why, and what to change.
 
     PATH is a trace of PyTorch Profiler (.json, .json.gz), an archive or a directory of them, or a pattern; or
-    a memory snapshot of PyTorch (.pickle), alone or beside traces.
+    a memory snapshot of PyTorch (.pickle), alone or beside traces; or a table of all ranks: step times
+    (.csv, .tsv) or a pipeline's timeline (.parquet).
     """
     from stepscope import offline
     from stepscope.cli.progress import Progress

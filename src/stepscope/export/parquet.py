@@ -1,6 +1,6 @@
 """Tables of a report as Parquet files, written by DuckDB (the extra `[sql]`).
 
-The only place that imports DuckDB. Its extensions are neither fetched nor loaded: Parquet is built in.
+Its extensions are neither fetched nor loaded: Parquet is built in.
 """
 
 from __future__ import annotations

@@ -142,6 +142,7 @@ def diagnosed(
     """As `diagnose`, with what it takes to read the traces again."""
     from stepscope.diagnose import Options
     from stepscope.diagnose import diagnose as diagnose_ranks
+    from stepscope.diagnose.table import with_tables
     from stepscope.rules import load_catalog
     from stepscope.trace.load import discover
     from stepscope.views.notebook import shown
@@ -180,7 +181,7 @@ def diagnosed(
     if rank is not None:
         found = sorted({a.rank for a in analyses if a.rank is not None})
         analyses = [a for a in analyses if a.rank == rank]
-        if not analyses and not any(read.memory for read in reads):
+        if not analyses and not any(read.memory or read.table for read in reads):
             there = f"there are: {', '.join(map(str, found))}" if found else "the inputs name no rank"
             raise UsageError(f"no input is of rank {rank}; {there}")
     options = Options(catalog=catalog, job=job, lang=lang, native_loader=has_native_loader())
@@ -191,6 +192,7 @@ def diagnosed(
         if rank is None or row.rank in (None, rank)
     ]
     report = diagnose_ranks(analyses, inputs, options, memory)
+    report = with_tables(report, [read.table for read in reads if read.table is not None], lang)
     known = redact.NOBODY
     for read in reads:
         known = known | read.known

@@ -16,6 +16,7 @@ from stepscope.model import redact
 from stepscope.model.analysis import RankAnalysis
 from stepscope.model.error import InputError, RefusedError, StepscopeError, UnusableError, UsageError
 from stepscope.model.report import HealthIssue, Input, InputKind, Memory
+from stepscope.model.table import Table, Timeline
 from stepscope.model.trace import Trace
 
 OnProgress = Callable[[str, int, int], None]
@@ -39,6 +40,8 @@ class Read:
     analyses: tuple[RankAnalysis, ...] = ()
     memory: tuple[Memory, ...] = ()
     """Of a memory snapshot."""
+    table: Table | None = None
+    """Of a table of step times or a timeline."""
     known: redact.Identities = redact.NOBODY
     error: StepscopeError | None = None
     recorded: tuple[int, int] | None = None
@@ -56,7 +59,8 @@ def read_all(
     sources: list[str] = []
     for path in paths:
         try:
-            sources += [source for source in discover([path]) if source not in sources]
+            found = discover([path], also=is_meant_table)
+            sources += [source for source in found if source not in sources]
         except StepscopeError as error:
             reads.append(_refused(path, error))
         except OSError as error:  # a folder on the way that may not be entered
@@ -123,6 +127,8 @@ def _read_one(
     from stepscope.trace.load import load as load_file
     from stepscope.trace.load import rank_of
 
+    if is_table(name):
+        return read_table(name)
     if is_snapshot(name, file.head(name)):
         return _read_snapshot(name)
     try:
@@ -163,6 +169,56 @@ def _read_one(
         known=known,
         recorded=(min(numbers), max(numbers)) if numbers else None,
     )
+
+
+def is_table(name: str) -> bool:
+    """Whether an input is meant as a table: by its name, or as Parquet by its first bytes."""
+    from stepscope.sources import file
+    from stepscope.sources.catalog import step_table, timeline_table
+
+    return name.lower().endswith(step_table.SUFFIXES) or timeline_table.is_parquet(file.head(name))
+
+
+def is_meant_table(path: str) -> bool:
+    """Whether a file found in a folder is a table that is read: its columns say so."""
+    from stepscope.sources import file
+    from stepscope.sources.catalog import step_table, timeline_table
+
+    if not path.lower().endswith((".parquet", *step_table.SUFFIXES)):
+        return False
+    return timeline_table.is_timeline_table(path) or step_table.is_step_table(path, file.head(path, 4096))
+
+
+def read_table(name: str) -> Read:
+    """Read one table of step times or timeline. Of its text only the kinds of operations go on."""
+    from stepscope.sources import file
+    from stepscope.sources.catalog import step_table, timeline_table
+
+    table: Table
+    try:
+        whole = file.read(name)
+        if timeline_table.is_parquet(whole.data):
+            table, format_ = timeline_table.read(name), timeline_table.FORMAT
+            events = len(table)
+        else:
+            table, format_ = step_table.parse(whole.data, name), step_table.FORMAT
+            events = int(table.duration.size)
+    except StepscopeError as error:
+        return _refused(name, error, "steps")
+    num_secrets = 0
+    if isinstance(table, Timeline):
+        kinds, num_secrets = redact.tree_without_secrets(list(table.kinds))
+        table = dataclasses.replace(table, kinds=tuple(kinds))
+    given = Input(
+        kind="steps",
+        format=format_,
+        name=name,
+        bytes=whole.num_bytes,
+        sha256=whole.sha256,
+        events=events,
+        redacted=num_secrets,
+    )
+    return Read(given, name, table=table)
 
 
 def _read_snapshot(name: str) -> Read:

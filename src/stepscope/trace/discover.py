@@ -6,7 +6,7 @@ import importlib.util
 import os
 import re
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, BinaryIO
 
 from stepscope.model.error import InputError, UsageError
@@ -31,19 +31,21 @@ MAX_RANKS = 1 << 31
 """More ranks than any job has: a number beyond is none of a rank."""
 
 
-def discover(paths: Iterable[str]) -> list[str]:
+def discover(paths: Iterable[str], also: Callable[[str], bool] | None = None) -> list[str]:
     """Names that `load` takes, in a fixed order: files as given, directories and patterns sorted.
+
+    `also` says which files of other names are meant in a directory.
 
     Raises InputError where a directory, pattern or archive holds no trace. A plain file is not looked
     into: whether it is a trace is found when it is read.
     """
     found: list[str] = []
     for path in paths:
-        found += [name for name in _expand(path) if name not in found]
+        found += [name for name in _expand(path, also) if name not in found]
     return found
 
 
-def _expand(path: str) -> list[str]:
+def _expand(path: str, also: Callable[[str], bool] | None) -> list[str]:
     if _URL.match(path):
         return [path]
     if os.path.isdir(path):
@@ -51,7 +53,8 @@ def _expand(path: str) -> list[str]:
             os.path.join(folder, name)
             for folder, _, names in os.walk(path)
             for name in names
-            if name.lower().endswith(SUFFIXES) and _is_meant(os.path.join(folder, name))
+            if (name.lower().endswith(SUFFIXES) or (also is not None and also(os.path.join(folder, name))))
+            and _is_meant(os.path.join(folder, name))
         )
         if not inside:
             mend = f"traces end in {', '.join(SUFFIXES)}; name the file if yours is called otherwise"

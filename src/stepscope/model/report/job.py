@@ -14,10 +14,14 @@ class Straggler(Part, frozen=True, kw_only=True):
 
     rank: int
     """Who is late."""
-    lateness_ns: int
-    """The median lateness against the median rank, over the steps in which it is late."""
-    cost_ns: int
-    """What the others wait for it, over the window: the last start less the second-last."""
+    lateness_ns: int | None = None
+    """The median lateness against the median rank, over the steps in which it is late; absent where the input
+    has no unit of time."""
+    lateness_share: float | None = None
+    """The same of its peers' step time; of tables of step times only."""
+    cost_ns: int | None = None
+    """What the others wait for it, over the window: the last start less the second-last; absent where the
+    input has no unit of time."""
     persistence: Persistence
     """Whether it is the same rank always, a different one each step, or a pipeline stage."""
     reason: str
@@ -60,6 +64,8 @@ class Lateness(Part, frozen=True, kw_only=True):
     """`withheld`: nobody can be named, `why` says what lacks."""
     noise_ns: int | None = None
     """A rank is late only beyond this: the spread of ordinary steps, and the error of the clocks."""
+    noise_share: float | None = None
+    """The same of the median step; of tables of step times only."""
     why: str | None = None
     """Why nobody can be named, or why only with doubt."""
     num_collectives: int = 0
@@ -123,8 +129,8 @@ class WhatIf(Part, frozen=True, kw_only=True):
     """Step time with one cause removed, by replaying the recorded dependencies."""
 
     remove: str
-    """`input`, `straggler`, `communication` (perfect overlap), `launch`, or `compute.<class>` at half its
-    time."""
+    """`input`, `straggler`, `communication` (perfect overlap), `launch`, `imbalance` (every operation at the
+    mean of its kind), or `compute.<class>` at half its time."""
     step_ns: int
     """Mean step time of the untouched replay."""
     predicted_ns: int

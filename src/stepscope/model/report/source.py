@@ -34,7 +34,7 @@ class Input(Part, frozen=True, kw_only=True):
     """One thing that was given to us, and whether it could be used."""
 
     kind: InputKind
-    """What it is; so far traces and memory snapshots are read."""
+    """What it is; so far traces, memory snapshots and tables of steps are read."""
     name: str
     """The path as it was given or found, without identities."""
     format: str | None = None
