@@ -115,6 +115,9 @@ def fit(
     )
     if len(at):
         _refine(calls, matching, _thinned(matching.instance, at), component, state, pivot)
+    if ends_agree_ns > ENDS_AGREE_NS:
+        # Processes wake up late, some always more than others: that is no noise that averages out.
+        state.error = np.fmax(state.error, float(ends_agree_ns))
     _same_hosts(calls, matching, at, component, state, hosts)
     violation = _inside_bounds(calls, matching, at, state, pivot)
     several = counted > 1

@@ -29,6 +29,8 @@ CHUNK, CHUNK_NS = 256, 2_000_000_000
 """How many calls, and of what time, are laid over the other list at once: within that the drift is small."""
 GAIN = 3.0
 """Time alone must fit so much better than the steps do before the numbers of steps are disbelieved."""
+WORST = 0.9
+"""Of the pairs of one laying: where a part of them is one place off, the median may not show it."""
 SAME_NS = 20_000
 """And fits of under this are equally good."""
 
@@ -329,7 +331,7 @@ def _paired(
     first = int(np.median(end_b - end_a))
     offset, drift = _line(end_a, end_b, pivot, first, 0.0)
     left = end_b - end_a - offset - np.round(drift * (end_b - pivot).astype(np.float64))
-    return _Pairing(pair_a, pair_b, offset, drift, float(np.median(np.abs(left))))
+    return _Pairing(pair_a, pair_b, offset, drift, float(np.quantile(np.abs(left), WORST)))
 
 
 def _left_over(

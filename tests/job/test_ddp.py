@@ -1,0 +1,79 @@
+"""A real job: two processes of DistributedDataParallel over gloo, one of which sleeps in some steps.
+
+Needs a Python with torch: `$STEPSCOPE_TORCH_PYTHON`, `.venv-torch` (made by `.ci/run`) or this one.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from stepscope import offline
+from tests.job import record_ddp
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def python_with_torch() -> str | None:
+    """The first Python that has torch."""
+    given = os.environ.get("STEPSCOPE_TORCH_PYTHON")
+    if given:
+        return given
+    made = ROOT / ".venv-torch" / "bin" / "python"
+    if made.exists():
+        return str(made)
+    return sys.executable if importlib.util.find_spec("torch") is not None else None
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    python = python_with_torch()
+    if python is None:
+        pytest.skip("no Python with torch: make .venv-torch with torch in it, or set STEPSCOPE_TORCH_PYTHON")
+    folder = tmp_path_factory.mktemp("ddp")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    environment = {
+        k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "MASTER_ADDR", "MASTER_PORT")
+    }
+    ranks = [
+        subprocess.Popen(
+            [python, record_ddp.__file__, str(folder), str(rank), "2", str(port)],
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
+        for rank in (0, 1)
+    ]
+    try:
+        for each in ranks:
+            _, errors = each.communicate(timeout=180)
+            assert each.returncode == 0, errors.decode()[-2000:]
+    finally:
+        for each in ranks:
+            each.kill()
+    return folder
+
+
+def test_the_rank_that_sleeps_is_the_straggler_in_exactly_those_steps(recorded):
+    report = offline.diagnose(recorded)
+    (row,) = report.stragglers
+    assert (row.rank, row.reason) == (1, "python")
+    assert row.late_steps == record_ddp.SLEEPS
+    assert row.lateness_ns == pytest.approx(50_000_000, rel=0.2)
+    assert row.cost_ns == pytest.approx(4 * 50_000_000, rel=0.2)
+    assert "sleep_a_little" in row.culprit
+    assert row.num_steps == record_ddp.STEPS
+
+
+def test_two_processes_of_one_host_have_one_clock(recorded):
+    report = offline.diagnose(recorded)
+    assert [abs(row.offset_ns) for row in report.clocks.ranks] == [0, 0]
+    assert not [issue for issue in report.health.issues if issue.code == "clock_prior"]
