@@ -53,7 +53,7 @@ def match(calls: Calls) -> Matching:
     rest = np.flatnonzero(~numbered & ~is_pair)
     if len(rest):
         _by_reference(calls, rest, leader)
-    _pairs(calls, np.flatnonzero(is_pair), numbered, leader)
+    _pairs(calls, np.flatnonzero(is_pair), leader)
     return _numbered(calls, leader)
 
 
@@ -389,8 +389,8 @@ def _is_led(leader: I64, at: npt.NDArray[np.intp]) -> npt.NDArray[np.bool_]:
 # ── point to point ─────────────────────────────────────────────────────────────────────────────────
 
 
-def _pairs(calls: Calls, at: npt.NDArray[np.intp], numbered: npt.NDArray[np.bool_], leader: I64) -> None:
-    """A send with the receive of the same pair of ranks, in order; only where both have as many."""
+def _pairs(calls: Calls, at: npt.NDArray[np.intp], leader: I64) -> None:
+    """A send with the receive of the same pair of ranks, in order."""
     kinds = np.array(calls.kind, dtype=object)[calls.token[at]] if len(at) else np.empty(0, dtype=object)
     sends, receives = at[kinds == "send"], at[kinds == "recv"]
     keys: dict[tuple[int, int, int], tuple[list[int], list[int]]] = {}
@@ -404,12 +404,21 @@ def _pairs(calls: Calls, at: npt.NDArray[np.intp], numbered: npt.NDArray[np.bool
         if not sent or not received:
             continue
         a, b = np.array(sent), np.array(received)
-        if numbered[a].all() and numbered[b].all() and _is_unique(calls, a) and _is_unique(calls, b):
-            _, in_a, in_b = np.intersect1d(calls.sequence[a], calls.sequence[b], return_indices=True)
-            leader[b[in_b]] = a[in_a]
-        elif len(a) == len(b):
-            leader[b] = a
+        # The two ends of a message have numbers of their own: each process counts all of its messages.
+        short, long = (a, b) if len(a) <= len(b) else (b, a)
+        first = _shift(calls.end_ns[short], calls.end_ns[long])
+        long = long[first : first + len(short)]
+        if short is a:
+            leader[long] = a
+        else:
+            leader[b] = long
 
 
-def _is_unique(calls: Calls, at: npt.NDArray[np.intp]) -> bool:
-    return len(np.unique(calls.sequence[at])) == len(at)
+def _shift(short_ns: I64, long_ns: I64) -> int:
+    """Where in the longer list the shorter one begins: where the differences of ends agree best."""
+    spare = len(long_ns) - len(short_ns)
+    if spare == 0:
+        return 0
+    apart = [long_ns[at : at + len(short_ns)] - short_ns for at in range(spare + 1)]
+    spread = [float(np.median(np.abs(each - np.median(each)))) for each in apart]
+    return int(np.argmin(spread))

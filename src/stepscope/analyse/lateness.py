@@ -290,8 +290,8 @@ def _kernels(
             beyond[place] = total - calls * mean
         worst = int(np.argmax(beyond))
         name = tables[rank].texts[own.name_id[worst]] if beyond[worst] > 0 else None
-    if float(np.nanmean(late.num_kernels[rank, columns])) > SAME_KERNELS:
-        return "more_work", name
+    if not len(own) and float(np.nanmean(late.num_kernels[rank, columns])) > SAME_KERNELS:
+        return "more_work", None
     return ("more_work" if more_ns > slower_ns else "slower_kernels"), name
 
 

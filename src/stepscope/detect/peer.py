@@ -80,6 +80,9 @@ class Threshold:
 
 
 DEFAULT = Threshold()
+JOINED = Threshold(hiccup_share=0.01, often_alarm=1e-4)
+"""Of ranks that meet in collectives: one step in a hundred at half as long again is a heavy tail, and
+whoever is named must have cost the others time besides."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,20 +145,35 @@ def by_lateness(lateness_ns: npt.ArrayLike, least_ns: float, threshold: Threshol
     x[~np.isfinite(x)] = np.nan
     unit = max(float(least_ns), 1.0)
     in_ns = dataclasses.replace(
-        threshold,
+        JOINED if threshold is DEFAULT else threshold,
         always_ratio=unit,
         kind_ratio=unit,
         late_ratio=unit,
         change_ratio=unit,
         noise_ratio=unit / 4,
-        # One step in a hundred at half as long again is a heavy tail (detection.md); whoever is named here must
-        # have cost the others time besides.
-        hiccup_share=0.01,
-        often_alarm=1e-4,
     )
     # Of two exact values the difference is no tick of a clock.
     floor = max(in_ns.noise_ratio, min(quantum(x) / 2, unit))
     return _gate(x - against_peers(x), in_ns, floor)
+
+
+MOVING_SHARE = 0.5
+"""Somebody is late in so many of the steps, and in more of them than hiccups of all ranks explain."""
+
+
+def is_somebody_late(late: Flags, threshold: Threshold = DEFAULT) -> bool:
+    """Whether lateness moves over so many ranks that none of them is late often, and somebody nearly always
+    is.
+
+    `late` (ranks, steps) as in `Gate`. Of many ranks with a heavy tail each, somebody is late in many steps
+    too: that many must be exceeded (binomial tail).
+    """
+    num_ranks, num_steps = late.shape
+    if num_ranks < 2 or num_steps < threshold.least_steps:
+        return False
+    anybody = 1.0 - (1.0 - threshold.hiccup_share) ** num_ranks
+    allowed = max(_binomial_limit(num_steps, anybody, threshold.often_alarm), MOVING_SHARE * num_steps)
+    return bool(int(late.any(axis=0).sum()) > allowed)
 
 
 def against_peers(x: F64) -> F64:

@@ -73,7 +73,8 @@ def diagnose(
     rows = judged_rows(with_peers(analyses), options.catalog)
     bare = memory.bare_rows(alone, options.catalog)
     health = data.health(analyses, inputs, options.catalog, job, has_memory=bool(bare))
-    told = findings([*rows, *bare], data.is_whole_job(analyses), options.job, options.lang)
+    is_whole = data.is_whole_job(analyses)
+    told = findings([*rows, *bare], is_whole, options.job, options.lang, job.late_ranks)
     found = [each.finding for each in told]
     most = _most_rows(len(analyses))
     operators = tuple(operator for analysis in analyses for operator in analysis.operators[:most])
@@ -103,6 +104,7 @@ def diagnose(
         stragglers=job.stragglers,
         lateness=job.lateness,
         rank_map=job.rank_map,
+        imbalance=job.imbalance,
         memory=(*(row for analysis in analyses for row in analysis.memory), *alone),
         findings=tuple(found),
         cards=card.cards(

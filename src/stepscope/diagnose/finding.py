@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import msgspec
 
 from stepscope.analyse.features import culprits, has_device, part_ns
 from stepscope.diagnose import word
 from stepscope.diagnose.claim import Claim, claims
+from stepscope.diagnose.job import LateRanks
 from stepscope.diagnose.onset import onset
 from stepscope.diagnose.row import Once, Row
 from stepscope.model import report
@@ -42,8 +44,15 @@ class Told:
         return None if cost is None else self.row.once(self.rule, cost.time_ns)
 
 
-def findings(rows: Sequence[Row], is_whole: bool, job: str | None, lang: Lang) -> list[Told]:
-    """What fired, in report form and in the report's order. `is_whole`: every rank of the job was given."""
+def findings(
+    rows: Sequence[Row],
+    is_whole: bool,
+    job: str | None,
+    lang: Lang,
+    late_ranks: Mapping[str, LateRanks] = MappingProxyType({}),
+) -> list[Told]:
+    """What fired, in report form and in the report's order. `is_whole`: every rank of the job was given;
+    `late_ranks`: the number that a rule asks for -> who is late for its reason."""
     result: list[Told] = []
     used: Counter[str] = Counter()
     for row in rows:
@@ -59,8 +68,23 @@ def findings(rows: Sequence[Row], is_whole: bool, job: str | None, lang: Lang) -
             cause = reasons.get(found.rule.id)
             found_ = _with_all_ranks(found) if is_whole else found
             finding = _finding(row, found_, claimed, ids, ids[cause] if cause else None, job, lang)
+            if found.rule.cost is not None and found.rule.cost.name in late_ranks:
+                finding = _of_late(finding, late_ranks[found.rule.cost.name])
             result.append(Told(finding, row, found.is_settled, found.rule))
     return sorted(_explained_by_peers(result), key=_order)
+
+
+def _of_late(finding: report.Finding, late: LateRanks) -> report.Finding:
+    """The finding of all ranks that are late for its reason, since the first of them is."""
+    subject = msgspec.structs.replace(
+        finding.subject, ranks=late.ranks, steps=late.steps or finding.subject.steps
+    )
+    return msgspec.structs.replace(
+        finding,
+        subject=subject,
+        onset_step=late.steps[0] if late.steps else finding.onset_step,
+        onset_ns=late.onset_ns if late.onset_ns is not None else finding.onset_ns,
+    )
 
 
 PEER_EXPLAINS = 0.5
@@ -69,13 +93,15 @@ PEER_EXPLAINS = 0.5
 
 def _explained_by_peers(told: Sequence[Told]) -> list[Told]:
     """The findings, with those that follow from a finding on another rank under it."""
-    causes = [each for each in told if each.rule.explains_peers and each.finding.explained_by is None]
+    causes = [each for each in told if each.rule.explains_peers]
     result = []
     for each in told:
         mine = [
             cause
             for cause in causes
-            if each.rule.id in cause.rule.explains_peers and each.row is not cause.row
+            if each.rule.id in cause.rule.explains_peers
+            # A rank that takes turns in being late waits for the others in between.
+            and (each.row is not cause.row or len(cause.finding.subject.ranks) > 1)
         ]
         known = sum(cause.finding.cost.share for cause in mine if cause.finding.cost is not None)
         own = each.finding.cost.share if each.finding.cost is not None else 0.0

@@ -6,7 +6,7 @@ said where fewer than two ranks can be compared.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -15,25 +15,33 @@ import numpy.typing as npt
 
 from stepscope.analyse import joined as join_
 from stepscope.analyse.joined import Joined
-from stepscope.analyse.lateness import Lateness, lateness, reason
-from stepscope.detect.few import few_steps
-from stepscope.detect.peer import by_lateness
+from stepscope.analyse.lateness import Lateness, lateness
 from stepscope.diagnose.collective import collective_rows, slower_group, transfer_rate
 from stepscope.diagnose.map import rank_map
+from stepscope.diagnose.straggler import (
+    MOST_TOLD_STEPS,
+    WORK_SHARES,
+    Found,
+    imbalance,
+    kind_of,
+    of_stage,
+    rank_of,
+    stragglers,
+)
 from stepscope.model import report
 from stepscope.model.analysis import COLLECTIVE_PARTS, RankAnalysis
 from stepscope.model.peer import PeerTable
 
-LEAST_STEP_SHARE = 0.01
-"""Nobody is late by less than this share of a step: equal devices differ by as much."""
-FEW_STEP_SHARE = 0.02
-"""In a handful of steps, whose ordinary spread is not known, twice that."""
-LEAST_SERIES = 6
-"""From so many steps on a series tells what is ordinary (`detect.peer`)."""
-LEAST_COST_SHARE = 0.005
-"""A straggler that costs less of the window is not worth a line."""
-MOST_TOLD_STEPS = 200
 STRAGGLER = "straggler"
+
+
+@dataclass(frozen=True, slots=True)
+class LateRanks:
+    """Ranks that are late for one reason, and when that began: `None` without steps."""
+
+    ranks: tuple[int, ...]
+    steps: tuple[int, int] | None = None
+    onset_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +56,9 @@ class Job:
     stragglers: tuple[report.Straggler, ...] = ()
     lateness: report.Lateness | None = None
     rank_map: report.RankMap | None = None
+    imbalance: report.Imbalance | None = None
+    late_ranks: Mapping[str, LateRanks] = field(default_factory=dict)
+    """The number that a rule asks for -> who is late for its reason."""
     issues: tuple[report.HealthIssue, ...] = ()
     withheld: tuple[report.Withheld, ...] = ()
     joined: Joined | None = None
@@ -71,7 +82,7 @@ def join_ranks(analyses: Sequence[RankAnalysis]) -> Job:
     issues, withheld = _doubts(whole)
     steps_ns = _steps_ns(whole)
     status, why = _status(whole)
-    found = _stragglers(whole, late, steps_ns) if status != "withheld" else _Found()
+    found = stragglers(whole, late, steps_ns) if status != "withheld" else Found()
     denied = [each for each in found.rows if each.is_confirmed is False]
     if denied:
         names = ", ".join(f"rank {each.rank}" for each in denied)
@@ -85,13 +96,22 @@ def join_ranks(analyses: Sequence[RankAnalysis]) -> Job:
         )
         status, why = "degraded", withheld[-1].why
     kept = tuple(each for each in found.rows if each.is_confirmed is not False)
-    analyses = tuple(_with_peers(analyses, chosen, whole, late, kept, steps_ns))
+    pipeline, heavy, of_heavy = of_stage(whole, late, analyses, steps_ns)
+    kept = (*of_heavy, *(row for row in kept if row.rank not in {each.rank for each in of_heavy}))
+    place = {rank_of(table): at for at, table in enumerate(tables)}
+    kinds = [kind_of(row, late.cost_kind[place[row.rank]]) for row in kept]
+    analyses = tuple(_with_peers(analyses, chosen, whole, _shares(kept, kinds, steps_ns)))
     rows, suspect = collective_rows(whole, late)
     return Job(
         analyses=analyses,
         clocks=clocks,
         collectives=rows if len(whole.heads) else None,
         stragglers=kept,
+        late_ranks={
+            WORK_SHARES[kind]: _late_ranks([r for r, k in zip(kept, kinds, strict=True) if k == kind], whole)
+            for kind in kinds
+        },
+        imbalance=imbalance(kept, kinds, pipeline, heavy, is_known=status != "withheld"),
         lateness=_told(whole, late, found, status, why),
         rank_map=rank_map(whole) if whole.clocks.has_one_axis else None,
         issues=(*issues, *suspect),
@@ -116,11 +136,6 @@ def _tables(analyses: Sequence[RankAnalysis]) -> list[tuple[int, PeerTable]]:
     return [found[rank] for rank in sorted(found)]
 
 
-def _rank(table: PeerTable) -> int:
-    assert table.rank is not None
-    return table.rank
-
-
 def _steps_ns(whole: Joined) -> int:
     """Time that costs are shares of: the windows of the rank with most, else the extent of communication."""
     windows = [int((t.steps.window_end_ns - t.steps.window_start_ns).sum()) for t in whole.tables]
@@ -137,7 +152,7 @@ def _clocks(whole: Joined) -> report.Clocks:
         error = float(clocks.drift_error[place]) * 1e6
         rows.append(
             report.RankClock(
-                rank=_rank(table),
+                rank=rank_of(table),
                 method="collectives" if is_known else "none",
                 component=int(clocks.component[place]) if is_known else None,
                 offset_ns=int(clocks.offset_ns[place]) if is_known else None,
@@ -148,7 +163,7 @@ def _clocks(whole: Joined) -> report.Clocks:
             )
         )
     known = clocks.reference[clocks.component == 0]
-    reference = _rank(whole.tables[int(known[0])]) if len(known) else None
+    reference = rank_of(whole.tables[int(known[0])]) if len(known) else None
     return report.Clocks(reference_rank=reference, ranks=tuple(rows))
 
 
@@ -207,7 +222,7 @@ def _doubts(whole: Joined) -> tuple[tuple[report.HealthIssue, ...], tuple[report
 def _apart(whole: Joined) -> str | None:
     """Ranks without a common axis, in words; `None` where all have one."""
     clocks = whole.clocks
-    alone = [_rank(t) for t, c in zip(whole.tables, clocks.component.tolist(), strict=True) if c < 0]
+    alone = [rank_of(t) for t, c in zip(whole.tables, clocks.component.tolist(), strict=True) if c < 0]
     number = len(np.unique(clocks.component[clocks.component >= 0]))
     if alone:
         names = _listed(alone)
@@ -215,7 +230,7 @@ def _apart(whole: Joined) -> str | None:
         return f"{names} {verb} no synchronising collective with any other rank"
     if number > 1:
         sets = [
-            _listed([_rank(whole.tables[p]) for p in np.flatnonzero(clocks.component == c).tolist()])
+            _listed([rank_of(whole.tables[p]) for p in np.flatnonzero(clocks.component == c).tolist()])
             for c in range(number)
         ]
         return f"no collective joins {' with '.join(sets[:4])}: nobody is late across them"
@@ -247,77 +262,8 @@ def _status(whole: Joined) -> tuple[report.RowStatus, str | None]:
     return ("degraded", apart) if apart else ("ok", None)
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """Who is late, and the noise below which nobody is."""
-
-    rows: tuple[report.Straggler, ...] = ()
-    noise_ns: int | None = None
-    why: str | None = None
-
-
-def _stragglers(whole: Joined, late: Lateness, steps_ns: int) -> _Found:
-    """Decide who is late, with its cost and reason."""
-    num_steps = int(np.isfinite(late.lateness_ns).any(axis=0).sum())
-    if not num_steps:
-        return _Found(why="no synchronising collective was matched")
-    step_ns = steps_ns / max(num_steps, 1)
-    clock = whole.clock_noise_ns
-    if num_steps >= LEAST_SERIES:
-        least = max(clock, LEAST_STEP_SHARE * step_ns)
-        gate = by_lateness(late.delay_ns, least)
-        is_late = np.asarray(gate.late)
-        noise = max(clock, round(gate.least))
-        persistence = gate.persistence
-        named = [each.rank for each in gate.deviants]
-        columns = {each.rank: np.array(each.steps, dtype=np.int64) for each in gate.deviants}
-        why = gate.why
-    else:
-        least = max(clock, FEW_STEP_SHARE * step_ns)
-        few = few_steps(late.lateness_ns, least, _times_last(whole, late))
-        is_late, persistence, named, why = few.late, few.persistence, list(few.ranks), None
-        noise = round(few.noise)
-        columns = {rank: np.flatnonzero(is_late[rank]) for rank in named}
-    rows = []
-    for rank in named:
-        mine = columns[rank]
-        # A rank is a straggler by what others wait for it, not by coming late where nobody was held up.
-        cost = int(np.nansum(late.cost_ns[rank, mine]))
-        least_cost = LEAST_COST_SHARE if num_steps >= LEAST_SERIES else FEW_STEP_SHARE
-        if not len(mine) or cost < least_cost * steps_ns:
-            continue
-        why_late, culprit = reason(late, whole.tables, rank, mine)
-        told = late.agrees[rank, mine]
-        told = told[np.isfinite(told)]
-        rows.append(
-            report.Straggler(
-                rank=_rank(whole.tables[rank]),
-                lateness_ns=round(float(np.median(late.lateness_ns[rank, mine]))),
-                cost_ns=cost,
-                persistence=persistence if late.has_steps else "unknown",
-                reason=why_late,
-                share=min(1.0, cost / steps_ns) if steps_ns else None,
-                num_steps=num_steps if late.has_steps else None,
-                num_late=len(mine) if late.has_steps else None,
-                late_steps=tuple(late.steps[mine[:MOST_TOLD_STEPS]].tolist()) if late.has_steps else (),
-                culprit=culprit,
-                is_confirmed=bool(told.mean() >= 0.5) if len(told) else None,
-            )
-        )
-    rows.sort(key=lambda row: -row.cost_ns)
-    return _Found(tuple(rows), int(noise), why)
-
-
-def _times_last(whole: Joined, late: Lateness) -> npt.NDArray[np.int64]:
-    """How often each rank came last to a synchronising collective, by more than the clocks can hide."""
-    start = whole.start_ns[whole.by_instance]
-    skew = np.maximum.reduceat(start, whole.heads) - np.minimum.reduceat(start, whole.heads)
-    told = late.last_rank[late.is_sync & (skew > whole.clock_noise_ns)]
-    return np.bincount(told, minlength=len(whole.tables))
-
-
 def _told(
-    whole: Joined, late: Lateness, found: _Found, status: report.RowStatus, why: str | None
+    whole: Joined, late: Lateness, found: Found, status: report.RowStatus, why: str | None
 ) -> report.Lateness:
     """The map of lateness by rank and step."""
     steps = late.steps
@@ -342,7 +288,7 @@ def _told(
         steps=tuple(steps[chosen].tolist()),
         rows=tuple(
             report.RankLateness(
-                rank=_rank(table),
+                rank=rank_of(table),
                 lateness_ns=cells(late.lateness_ns, place),
                 wait_ns=cells(late.wait_ns, place),
             )
@@ -357,13 +303,10 @@ def _with_peers(
     analyses: Sequence[RankAnalysis],
     chosen: Sequence[tuple[int, PeerTable]],
     whole: Joined,
-    late: Lateness,
-    stragglers: Sequence[report.Straggler],
-    steps_ns: int,
+    shares: Mapping[int, Mapping[str, float]],
 ) -> list[RankAnalysis]:
     """The analyses with what the peers tell of each rank's communication, and numbers for rules."""
     result = list(analyses)
-    named = {row.rank: row for row in stragglers}
     for place, (at, table) in enumerate(chosen):
         parts = join_.split(whole, place)
         analysis = result[at]
@@ -392,7 +335,7 @@ def _with_peers(
             accounting = [told if each == row else each for each in accounting]
             numbers = {
                 **device.numbers,
-                **_numbers(told, named.get(_rank(table)), whole, late, place, steps_ns),
+                **_numbers(told, shares.get(rank_of(table), {}), whole, place),
             }
             devices.append(replace(device, accounting=told, numbers=numbers))
         result[at] = replace(
@@ -403,16 +346,12 @@ def _with_peers(
 
 def _numbers(
     row: report.Accounting,
-    straggler: report.Straggler | None,
+    shares: Mapping[str, float],
     whole: Joined,
-    late: Lateness,
     place: int,
-    steps_ns: int,
 ) -> dict[str, float]:
     """What rules ask of a rank beside its peers."""
-    numbers = dict.fromkeys(WORK_SHARES.values(), 0.0)
-    if straggler is not None and steps_ns:
-        numbers[WORK_SHARES[kind_of(straggler, late.cost_kind[place])]] = straggler.cost_ns / steps_ns
+    numbers = {**dict.fromkeys(WORK_SHARES.values(), 0.0), **shares}
     communication = row.communication
     if communication is None or row.total_ns <= 0 or communication.wait_exposed_ns is None:
         return numbers
@@ -428,21 +367,39 @@ def _numbers(
     return numbers if slower is None else {**numbers, "slower_group_ratio": slower}
 
 
-WORK_SHARES = {
-    "rank": "straggler_cost_share",
-    "sequence": "uneven_work_share",
-    "expert": "expert_work_share",
-    "stage": "stage_work_share",
-}
-"""Why a rank is late -> the number that a rule about it asks for."""
+def _late_ranks(rows: Sequence[report.Straggler], whole: Joined) -> LateRanks:
+    """Who is late, from the first step in which any of them is to the last."""
+    ranks = tuple(sorted(row.rank for row in rows))
+    steps = [step for row in rows for step in row.late_steps]
+    if not steps:
+        return LateRanks(ranks)
+    first = min(steps)
+    who = next(row.rank for row in rows if first in row.late_steps)
+    table = next(table for table in whole.tables if table.rank == who).steps
+    at = np.flatnonzero(table.number == first)
+    return LateRanks(ranks, (first, max(steps)), int(table.start_ns[at[0]]) if len(at) else None)
 
 
-def kind_of(row: report.Straggler, collective: str | None) -> str:
-    """A rank that is late for what it is given to do, or for what it is."""
-    if row.persistence == "stage":
-        return "stage"
-    if row.reason != "more_work":
-        return "rank"
-    if collective == "all_to_all":
-        return "expert"
-    return "sequence" if row.persistence == "moving" else "rank"
+def _shares(
+    rows: Sequence[report.Straggler], kinds: Sequence[str], steps_ns: int
+) -> dict[int, dict[str, float]]:
+    """Rank -> what its lateness costs, by the name of the number that a rule asks for.
+
+    Where ranks take turns their costs are of different steps and add up: the costliest speaks for all. Ranks
+    of one stage are late together, and cost once.
+    """
+    result: dict[int, dict[str, float]] = {}
+    for kind in dict.fromkeys(kinds):
+        mine = [row for row, each in zip(rows, kinds, strict=True) if each == kind]
+        worst = max(mine, key=lambda row: row.cost_ns or 0)
+        is_shared = len(mine) > 1 and worst.persistence in ("moving", "stage")
+        for row in mine:
+            own = row.cost_ns or 0
+            if is_shared and row is not worst:
+                own = 0
+            elif is_shared and worst.persistence == "moving":
+                own = sum(each.cost_ns or 0 for each in mine)
+            share = min(1.0, own / steps_ns) if steps_ns else 0.0
+            turns = len(mine) if worst.persistence == "moving" else 1
+            result.setdefault(row.rank, {}).update({WORK_SHARES[kind]: share, "num_late_ranks": float(turns)})
+    return result

@@ -81,6 +81,11 @@ straggler_cost_share = _number(
     "What the other ranks wait for this rank alone, as a share of the window; 0 where it is not late.",
     is_of_peers=True,
 )
+num_late_ranks = _number(
+    "num_late_ranks",
+    "ranks",
+    "How many ranks take turns in being late; 1 where it is always this one.",
+)
 uneven_work_share = _number(
     "uneven_work_share",
     "ratio",

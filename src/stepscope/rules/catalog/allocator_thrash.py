@@ -74,7 +74,7 @@ RULE = Rule(
         ),
     },
     needs=FEW_STEPS,
-    explains=("periodic-stall",),
+    explains=("periodic-stall", "slow-rank"),
     signature=Signature(
         caption=Text(
             en="The allocator calls the driver in the middle of each step; the device drains and waits.",

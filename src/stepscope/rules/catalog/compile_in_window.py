@@ -151,7 +151,7 @@ RULE = Rule(
         ),
     },
     needs=FEW_STEPS,
-    explains=("periodic-stall",),
+    explains=("periodic-stall", "slow-rank"),
     signature=Signature(
         caption=Text(
             en="Compilation returns after steps that did without it, and the device waits for it.",

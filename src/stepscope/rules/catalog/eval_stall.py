@@ -88,7 +88,7 @@ RULE = Rule(
         ),
     },
     needs=FEW_STEPS,
-    explains=("periodic-stall",),
+    explains=("periodic-stall", "slow-rank"),
     signature=Signature(
         caption=Text(
             en="Within the evaluation the device works for a moment and waits for the host's part of it.",

@@ -14,7 +14,7 @@ from stepscope.analyse.features import (
     nvlink_link_share,
 )
 from stepscope.analyse.features.communication import gradient_syncs_per_update, small_of_communication_share
-from stepscope.analyse.features.peer import peer_wait_of_exposed
+from stepscope.analyse.features.peer import peer_wait_of_exposed, transfer_link_share
 from stepscope.model.text import Text
 from stepscope.rules.capture import ALL_RANKS, TRANSPORT
 from stepscope.rules.patch import NO_SYNC
@@ -44,6 +44,7 @@ RULE = Rule(
         bus_bandwidth_link_share >= 0.50,
         small_of_communication_share >= 0.50,
         peer_wait_of_exposed > 0.50,
+        transfer_link_share <= 0.10,
     ),
     corroborated_by=(nvlink_link_share <= 0.10,),
     cost=exposed_communication_share,
@@ -164,6 +165,10 @@ RULE = Rule(
         peer_wait_of_exposed: Text(
             en="our choice: where the larger half is waiting, waiting-for-peers speaks",
             zh="自定：等待占一半以上时，由 waiting-for-peers 报告",
+        ),
+        transfer_link_share: Text(
+            en="our choice: where the transfer itself is so slow, slow-transfer speaks",
+            zh="自定：传输本身如此之慢时，由 slow-transfer 报告",
         ),
         gradient_syncs_per_update: Text(
             en="our choice: one exchange for an update is the least there can be",

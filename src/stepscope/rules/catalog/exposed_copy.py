@@ -142,4 +142,5 @@ RULE = Rule(
             Lane(DEVICE, "mmmmcccccccc|mmmmcccccccc"),
         ),
     ),
+    explains=("slow-rank",),
 )

@@ -82,7 +82,7 @@ RULE = Rule(
         ),
     },
     needs=FEW_STEPS,
-    explains=("periodic-stall",),
+    explains=("periodic-stall", "slow-rank"),
     signature=Signature(
         caption=Text(
             en="In the middle of some steps, at no fixed one, the thread that launches stands still.",

@@ -76,4 +76,5 @@ RULE = Rule(
             Lane(DEVICE, ".ccccccc...ccccccc|.ccccccc...ccccccc"),
         ),
     ),
+    explains=("slow-rank",),
 )

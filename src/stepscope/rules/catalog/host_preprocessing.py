@@ -165,4 +165,5 @@ RULE = Rule(
             Lane(DEVICE, ".....ccccccc|.....ccccccc"),
         ),
     ),
+    explains=("slow-rank",),
 )

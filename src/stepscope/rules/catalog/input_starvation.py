@@ -102,7 +102,7 @@ RULE = Rule(
         ),
     },
     needs=FEW_STEPS,
-    explains=("periodic-stall",),
+    explains=("periodic-stall", "slow-rank"),
     on_host=OnHost(
         title=Text(en="The training loop waits for its next batch", zh="训练循环在等待下一个批次"),
         explanation=Text(

@@ -86,7 +86,7 @@ RULE = Rule(
         ),
     },
     needs=MANY_STEPS,
-    explains=("python-stall",),
+    explains=("python-stall", "slow-rank"),
     signature=Signature(
         caption=Text(
             en="A hole of tens of milliseconds in the launches of some steps, with nothing recorded in it.",

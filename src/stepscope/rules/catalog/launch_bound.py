@@ -150,4 +150,5 @@ RULE = Rule(
             Lane(DEVICE, ".c..c..c..c.|.c..c..c..c."),
         ),
     ),
+    explains=("slow-rank",),
 )

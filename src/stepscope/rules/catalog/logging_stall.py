@@ -76,7 +76,7 @@ RULE = Rule(
         ),
     },
     needs=FEW_STEPS,
-    explains=("periodic-stall",),
+    explains=("periodic-stall", "slow-rank"),
     signature=Signature(
         caption=Text(
             en="The step is over, the host writes its logs, and the next launch comes after them.",

@@ -127,4 +127,5 @@ RULE = Rule(
             Lane(DEVICE, "..mmm.cccccc|..mmm.cccccc|..mmm.cccccc"),
         ),
     ),
+    explains=("slow-rank",),
 )

@@ -74,4 +74,5 @@ RULE = Rule(
             Lane(DEVICE, ".ccccccc|.ccc.....ccccc|.ccccccc"),
         ),
     ),
+    explains=("slow-rank",),
 )

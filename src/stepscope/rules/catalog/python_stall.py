@@ -100,7 +100,7 @@ RULE = Rule(
         ),
     },
     needs=STACKS,
-    explains=("periodic-stall",),
+    explains=("periodic-stall", "slow-rank"),
     signature=Signature(
         caption=Text(
             en="Between two launches the thread runs Python for milliseconds, and the device's queue is "

@@ -4,10 +4,10 @@ The victim stays longest in a collective, the culprit shortest: who is named is 
 the corrected clock, beyond what clocks and ordinary steps hide.
 """
 
-from stepscope.analyse.features.peer import num_peers, straggler_cost_share
+from stepscope.analyse.features.peer import num_late_ranks, num_peers, straggler_cost_share
 from stepscope.model.text import Text
 from stepscope.rules.capture import ALL_RANKS
-from stepscope.rules.rule import Layer, Remedy, Rule, Subject
+from stepscope.rules.rule import Layer, Reading, Remedy, Rule, Subject
 from stepscope.rules.signature import Lane, Signature
 
 RULE = Rule(
@@ -29,6 +29,15 @@ RULE = Rule(
     ),
     when=(num_peers > 0, straggler_cost_share >= 0.02),
     cost=straggler_cost_share,
+    readings=(
+        Reading(
+            Text(
+                en="Another rank comes late in each step, and the others wait for it",
+                zh="每步迟到的 rank 都不同，其他 rank 在等它",
+            ),
+            only_if=(num_late_ranks >= 2,),
+        ),
+    ),
     checks=(
         Text(
             en="What does this rank do while the others wait? Its own accounting beside that of the rank "
@@ -64,6 +73,10 @@ RULE = Rule(
         num_peers: Text(
             en="a job of one rank waits for nobody",
             zh="只有一个 rank 的作业不会等任何人",
+        ),
+        num_late_ranks: Text(
+            en="our choice: from two ranks on that take turns nobody in particular is late",
+            zh="自定：两个及以上 rank 轮流迟到时，并非某一个 rank 的问题",
         ),
         straggler_cost_share: Text(
             en="our choice: equal devices differ by a percent or two; Understanding Stragglers in Large "

@@ -1,0 +1,220 @@
+"""Who is late, what it costs, why, and what kind of unevenness that is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from stepscope.analyse.joined import Joined
+from stepscope.analyse.lateness import Lateness, reason
+from stepscope.analyse.stage import Heavy, Stages, heavy_stage, stages
+from stepscope.detect.few import few_steps
+from stepscope.detect.peer import JOINED, by_lateness, is_somebody_late
+from stepscope.model import report
+from stepscope.model.analysis import RankAnalysis
+from stepscope.model.peer import PeerTable
+
+LEAST_STEP_SHARE = 0.01
+"""Nobody is late by less than this share of a step: equal devices differ by as much."""
+FEW_STEP_SHARE = 0.02
+"""In a handful of steps, whose ordinary spread is not known, twice that."""
+LEAST_SERIES = 6
+"""From so many steps on a series tells what is ordinary (`detect.peer`)."""
+LEAST_COST_SHARE = 0.005
+"""A straggler that costs less of the window is not worth a line."""
+MOST_TOLD_STEPS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Who is late, and the noise below which nobody is."""
+
+    rows: tuple[report.Straggler, ...] = ()
+    noise_ns: int | None = None
+    why: str | None = None
+
+
+def stragglers(whole: Joined, late: Lateness, steps_ns: int) -> Found:
+    """Decide who is late, with its cost and reason."""
+    num_steps = int(np.isfinite(late.lateness_ns).any(axis=0).sum())
+    if not num_steps:
+        return Found(why="no synchronising collective was matched")
+    step_ns = steps_ns / max(num_steps, 1)
+    clock = whole.clock_noise_ns
+    if num_steps >= LEAST_SERIES:
+        least = max(clock, LEAST_STEP_SHARE * step_ns)
+        gate = by_lateness(late.delay_ns, least)
+        is_late = np.asarray(gate.late)
+        noise = max(clock, round(gate.least))
+        persistence = gate.persistence
+        named = [each.rank for each in gate.deviants]
+        columns = {each.rank: np.array(each.steps, dtype=np.int64) for each in gate.deviants}
+        why = gate.why
+        if not named and is_somebody_late(gate.late, JOINED):
+            named, persistence = np.flatnonzero(is_late.any(axis=1)).tolist(), "moving"
+            columns = {rank: np.flatnonzero(is_late[rank]) for rank in named}
+    else:
+        least = max(clock, FEW_STEP_SHARE * step_ns)
+        few = few_steps(late.lateness_ns, least, _times_last(whole, late))
+        is_late, persistence, named, why = few.late, few.persistence, list(few.ranks), None
+        noise = round(few.noise)
+        columns = {rank: np.flatnonzero(is_late[rank]) for rank in named}
+    rows = []
+    for rank in named:
+        mine = columns[rank]
+        # A rank is a straggler by what others wait for it, not by coming late where nobody was held up.
+        cost = int(np.nansum(late.cost_ns[rank, mine]))
+        least_cost = LEAST_COST_SHARE if num_steps >= LEAST_SERIES else FEW_STEP_SHARE
+        if not len(mine) or cost < least_cost * steps_ns:
+            continue
+        why_late, culprit = reason(late, whole.tables, rank, mine)
+        told = late.agrees[rank, mine]
+        told = told[np.isfinite(told)]
+        rows.append(
+            report.Straggler(
+                rank=rank_of(whole.tables[rank]),
+                lateness_ns=round(float(np.median(late.lateness_ns[rank, mine]))),
+                cost_ns=cost,
+                persistence=persistence if late.has_steps else "unknown",
+                reason=why_late,
+                share=min(1.0, cost / steps_ns) if steps_ns else None,
+                num_steps=num_steps if late.has_steps else None,
+                num_late=len(mine) if late.has_steps else None,
+                late_steps=tuple(late.steps[mine[:MOST_TOLD_STEPS]].tolist()) if late.has_steps else (),
+                culprit=culprit,
+                is_confirmed=bool(told.mean() >= 0.5) if len(told) else None,
+            )
+        )
+    rows.sort(key=lambda row: -(row.cost_ns or 0))
+    return Found(tuple(rows), int(noise), why)
+
+
+def _times_last(whole: Joined, late: Lateness) -> npt.NDArray[np.int64]:
+    """How often each rank came last to a synchronising collective, by more than the clocks can hide."""
+    start = whole.start_ns[whole.by_instance]
+    skew = np.maximum.reduceat(start, whole.heads) - np.minimum.reduceat(start, whole.heads)
+    told = late.last_rank[late.is_sync & (skew > whole.clock_noise_ns)]
+    return np.bincount(told, minlength=len(whole.tables))
+
+
+WORK_SHARES = {
+    "rank": "straggler_cost_share",
+    "sequence": "uneven_work_share",
+    "expert": "expert_work_share",
+    "stage": "stage_work_share",
+}
+"""Why a rank is late -> the number that a rule about it asks for."""
+
+
+def kind_of(row: report.Straggler, collective: str | None) -> str:
+    """A rank that is late for what it is given to do, or for what it is."""
+    if row.persistence == "stage":
+        return "stage"
+    if row.reason != "more_work":
+        return "rank"
+    if collective == "all_to_all":
+        return "expert"
+    return "sequence" if row.persistence == "moving" else "rank"
+
+
+def rank_of(table: PeerTable) -> int:
+    """The rank's number: a table without one is not joined."""
+    assert table.rank is not None
+    return table.rank
+
+
+def of_stage(
+    whole: Joined, late: Lateness, analyses: Sequence[RankAnalysis], steps_ns: int
+) -> tuple[Stages | None, Heavy | None, tuple[report.Straggler, ...]]:
+    """The pipeline's stages, the one that all wait for, and its ranks as rows."""
+    found = stages(whole)
+    if found is None or not late.has_steps:
+        return found, None, ()
+    heavy = heavy_stage(found, _compute(whole, late, analyses))
+    if heavy is None:
+        return found, None, ()
+    cost = sum(heavy.excess_ns)
+    steps = late.steps[heavy.columns]
+    if cost < LEAST_COST_SHARE * steps_ns:
+        return found, None, ()
+    rows = tuple(
+        report.Straggler(
+            rank=rank_of(whole.tables[place]),
+            lateness_ns=int(np.median(heavy.excess_ns)),
+            cost_ns=cost,
+            persistence="stage",
+            reason="more_work",
+            share=min(1.0, cost / steps_ns) if steps_ns else None,
+            num_steps=len(late.steps),
+            num_late=len(steps),
+            late_steps=tuple(steps[:MOST_TOLD_STEPS].tolist()),
+            stage=heavy.stage,
+        )
+        for place in heavy.ranks
+    )
+    return found, heavy, rows
+
+
+def _compute(whole: Joined, late: Lateness, analyses: Sequence[RankAnalysis]) -> npt.NDArray[np.float64]:
+    """(ranks, steps): computing time of each rank in each step, NaN where unknown."""
+    result = np.full((len(whole.tables), len(late.steps)), np.nan)
+    column = {int(step): at for at, step in enumerate(late.steps.tolist())}
+    place = {rank_of(table): at for at, table in enumerate(whole.tables)}
+    for analysis in analyses:
+        if analysis.rank not in place:
+            continue
+        for device in analysis.devices:
+            for step, parts in device.by_step.items():
+                if step in column:
+                    at = (place[analysis.rank], column[step])
+                    result[at] = np.nansum([result[at], parts["compute_ns"]])
+    return result
+
+
+def imbalance(
+    rows: Sequence[report.Straggler],
+    kinds: Sequence[str],
+    found: Stages | None,
+    heavy: Heavy | None,
+    *,
+    is_known: bool,
+) -> report.Imbalance | None:
+    """How work or speed is spread over the ranks, by who is late and why; `kinds` parallel to `rows`.
+
+    `None` where nobody can be compared.
+    """
+    bubbles = found.bubble_share if found is not None else None
+    if not is_known:
+        return None
+    if heavy is not None:
+        return report.Imbalance(
+            class_="stage",
+            why=f"all ranks of stage {heavy.stage} compute {heavy.ratio:.2f} times as long as the other "
+            f"stages, in {len(heavy.columns)} steps",
+            ranks=tuple(row.rank for row in rows if row.persistence == "stage"),
+            stage=heavy.stage,
+            bubble_share=bubbles,
+        )
+    if not rows:
+        return report.Imbalance(class_="none", why="nobody is late beyond the noise", bubble_share=bubbles)
+    cost = dict.fromkeys(kinds, 0)
+    for row, kind in zip(rows, kinds, strict=True):
+        cost[kind] += row.cost_ns or 0
+    largest = max(cost, key=lambda kind: cost[kind])
+    mine = tuple(row.rank for row, kind in zip(rows, kinds, strict=True) if kind == largest)
+    is_moving = any(row.persistence == "moving" for row in rows)
+    classes: dict[str, tuple[report.ImbalanceClass, str]] = {
+        "sequence": (
+            "sequence_length",
+            "the late rank changes from step to step, each time with more to compute",
+        ),
+        "expert": ("expert", "the late rank has more to compute before an all-to-all"),
+        "rank": ("bad_worker", "the late rank has no more to compute than its peers"),
+    }
+    class_, why = classes.get(largest, ("unknown", "ranks are late, and why is not known"))
+    if class_ == "bad_worker" and (is_moving or len(mine) > 1 or rows[0].persistence == "unknown"):
+        class_, why = "unknown", "it is not the same rank in all steps, or too few steps tell"
+    return report.Imbalance(class_=class_, why=why, ranks=mine, bubble_share=bubbles)
