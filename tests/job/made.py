@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from stepscope import offline
-from stepscope.model.report import Report
+from stepscope.model.report import Report, decode, encode
 from tests.analyse.build import Build, Micros
 
 ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
@@ -35,4 +35,6 @@ def write(folder: Path, builders: Iterable[Build]) -> Path:
 
 def diagnose(folder: Path, builders: Iterable[Build], **kw: Any) -> Report:
     """The report of these ranks."""
-    return offline.diagnose(write(folder, builders), **kw)
+    report = offline.diagnose(write(folder, builders), **kw)
+    assert decode(encode(report)) == report  # plain numbers throughout
+    return report

@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from stepscope.align.match import UNMATCHED
 from stepscope.align.token import POINT_TO_POINT
-from stepscope.analyse.joined import Joined, exposed_waits
+from stepscope.analyse.joined import Joined
+from stepscope.model.interval import intersect, subtract, union
 from stepscope.model.trace import I64
 
 F64 = npt.NDArray[np.float64]
@@ -107,8 +108,12 @@ def _bubbles(joined: Joined) -> float | None:
     for rank, table in enumerate(joined.tables):
         whole = int((table.steps.window_end_ns - table.steps.window_start_ns).sum())
         mine = np.flatnonzero(calls.rank == rank)
-        if whole and is_message[mine].any():
-            shares.append(float(exposed_waits(joined, rank)[is_message[mine]].sum()) / whole)
+        mine = mine[is_message[mine] & (joined.wait_ns[mine] > 0)]
+        if whole and is_message[calls.rank == rank].any():
+            # Messages both ways may be waited for at the same time.
+            waiting = union(calls.start_ns[mine], calls.start_ns[mine] + joined.wait_ns[mine])
+            windows = union(table.steps.window_start_ns, table.steps.window_end_ns)
+            shares.append(intersect(subtract(waiting, table.hidden), windows).total_ns / whole)
     return float(np.median(shares)) if shares else None
 
 

@@ -44,7 +44,7 @@ def collective_rows(
         known = at[whole.wait_ns[at] >= 0]
         ranks = int(np.unique(calls.rank[at]).size)
         time = int(np.median(transfer[heads])) if len(heads) else 0
-        members_of_group = max(groups[group], ranks)
+        members_of_group = int(max(groups[group], ranks))
         rate = (
             bus_bandwidth(kind, of, members_of_group, time)
             if len(heads) and time > whole.clock_noise_ns

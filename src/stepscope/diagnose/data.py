@@ -7,10 +7,13 @@ from collections.abc import Sequence
 import msgspec
 
 from stepscope.diagnose import word
-from stepscope.diagnose.job import Job
+from stepscope.diagnose.job import Job, listed
 from stepscope.model import report
 from stepscope.model.analysis import COLLECTIVE_PARTS, RankAnalysis
 from stepscope.rules import Catalog
+
+MOST_NAMED = 1_000_000
+"""A job that says it has more ranks is not gone through one by one."""
 
 
 def missing_ranks(analyses: Sequence[RankAnalysis], inputs: Sequence[report.Input] = ()) -> int:
@@ -52,12 +55,22 @@ def health(
     missing = missing_ranks(analyses, inputs)
     if missing and not any(issue.code == "rank_missing" for issue in issues):
         world = max(a.world_size or 0 for a in analyses)
+        seen = {a.rank for a in analyses if a.rank is not None} | {
+            i.rank for i in inputs if i.kind == "trace" and i.rank is not None and i.error is None
+        }
+        lacking = [rank for rank in range(min(world, MOST_NAMED)) if rank not in seen]
+        named = f"; {listed(lacking)} missing" if seen and len(seen) > 1 else ""
         issues.append(
             report.HealthIssue(
                 code="rank_missing",
                 count=missing,
                 effect="none",
-                detail=f"{world - missing} of {world} ranks were given: who is late is unknown",
+                detail=f"{world - missing} of {world} ranks were given{named}: "
+                + (
+                    "who is late is unknown"
+                    if len(seen) < 2
+                    else "a rank that is not among them may be the late one"
+                ),
                 affects=("communication", "straggler"),
             )
         )

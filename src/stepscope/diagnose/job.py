@@ -225,19 +225,19 @@ def _apart(whole: Joined) -> str | None:
     alone = [rank_of(t) for t, c in zip(whole.tables, clocks.component.tolist(), strict=True) if c < 0]
     number = len(np.unique(clocks.component[clocks.component >= 0]))
     if alone:
-        names = _listed(alone)
+        names = listed(alone)
         verb = "shares" if len(alone) == 1 else "share"
         return f"{names} {verb} no synchronising collective with any other rank"
     if number > 1:
         sets = [
-            _listed([rank_of(whole.tables[p]) for p in np.flatnonzero(clocks.component == c).tolist()])
+            listed([rank_of(whole.tables[p]) for p in np.flatnonzero(clocks.component == c).tolist()])
             for c in range(number)
         ]
         return f"no collective joins {' with '.join(sets[:4])}: nobody is late across them"
     return None
 
 
-def _listed(ranks: Sequence[int]) -> str:
+def listed(ranks: Sequence[int]) -> str:
     """rank 3; ranks 0-3, 8."""
     runs: list[list[int]] = []
     for rank in sorted(ranks):
