@@ -40,6 +40,10 @@ class Job:
     jitter: float = 0.01
     late_rank: int | None = None
     late_ns: int = 0
+    slow: float = 1.0
+    """By what factor the late rank computes longer."""
+    tail: float = 0.0
+    """Share of a rank's pieces of work that take half as long again."""
     kind: str = "all_reduce"
     end_ns: int = 3_000
     """Ends of one collective lie within this."""
@@ -74,6 +78,9 @@ def make(job: Job) -> Made:
         for call in range(job.per_step):
             for which, members in enumerate(groups):
                 spent = work * (1 + job.jitter * rng.standard_normal(len(members)))
+                spent *= np.where(rng.random(len(members)) < job.tail, 1.5, 1.0) if job.tail else 1.0
+                if job.late_rank in members:
+                    spent[members.index(job.late_rank)] *= job.slow
                 parts = np.zeros((len(members), len(SEGMENT_PARTS)))
                 parts[:, COMPUTE] = spent
                 if job.late_rank in members and call == 0:

@@ -122,3 +122,32 @@ def test_a_drift_in_a_short_window_is_not_told():
     joined = join(made.tables)
     assert (joined.clocks.drift == 0).all()
     assert (joined.clocks.drift_error * 1e6 > 20).all()
+
+
+SEEDS = 200
+
+
+def named(job):
+    """Who is named, by rank."""
+    joined = join(make(job).tables)
+    return [row.rank for row in stragglers(joined, lateness(joined), _steps_ns(joined)).rows]
+
+
+@pytest.mark.parametrize("tail", [0.0, 0.01])
+@pytest.mark.parametrize(("number", "steps"), [(2, 40), (8, 20), (16, 60)])
+def test_of_equal_ranks_not_one_is_named(tail, number, steps):
+    for seed in range(SEEDS):
+        job = Job(number, seed, num_steps=steps, per_step=1, sequence=True, tail=tail)
+        assert named(job) == [], seed
+
+
+@pytest.mark.parametrize("number", [2, 8, 16])
+def test_a_rank_3_percent_slower_is_named_within_20_steps(number):
+    right = 0
+    for seed in range(SEEDS):
+        late = seed % number
+        job = Job(number, seed, num_steps=20, per_step=1, sequence=True, late_rank=late, slow=1.03)
+        found = named(job)
+        assert found in ([], [late]), seed
+        right += found == [late]
+    assert right >= 0.9 * SEEDS
