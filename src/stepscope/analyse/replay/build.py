@@ -12,6 +12,7 @@ from stepscope.analyse.replay.edge import Edges
 from stepscope.analyse.replay.host import (
     HostCauses,
     blocking_calls,
+    event_waits,
     holes,
     host_causes,
     time_before,
@@ -158,7 +159,7 @@ class _Builder:
         self.talks = np.flatnonzero(q.part == COMMUNICATION)
         by_issue = np.argsort(self._issued(self.talks), kind="stable")
         self.talks = self.talks[by_issue]
-        self.lags: Lags = lags(q)
+        self.lags: Lags = lags(q, event_waits(trace, threads, int(bounds[0]), int(bounds[-1])))
         self.waits = self._waits(trace, threads, activities)
         self.line = self._line()
         low, high = int(bounds[0]), int(bounds[-1])
@@ -201,7 +202,7 @@ class _Builder:
         launched = np.unique(q.launch_ns[q.has_launch])
         calls = np.unique(np.concatenate([self.bounds, w.start_ns, w.end_ns, launched]))
         step_ns = float(np.median(np.diff(self.bounds)))
-        extra = np.concatenate([self._issued(self.talks), holes(calls, step_ns)])
+        extra = np.concatenate([self._issued(self.talks), holes(calls, w.skipped, step_ns)])
         extra = extra[(extra > self.bounds[0]) & (extra < self.bounds[-1])]
         # Nothing happens on the line inside a call that holds it up.
         order = np.argsort(w.start_ns, kind="stable")
@@ -252,6 +253,7 @@ class _Builder:
             begin=begin,
             collective_row=table_row[self.talks],
             collective_start_ns=q.start_ns[self.talks],
+            collective_stream=q.stream[self.talks],
             ready=ready[talk_run].astype(np.int32),
             done=ends[talk_run].astype(np.int32),
             own_edge=own_edge[talk_run].astype(np.int32),
@@ -486,19 +488,31 @@ class _Builder:
         rest = np.where(w.is_copy[w.call], pr.COPY_WAIT, pr.HOST_SYNC)
         e.add(source, host, weight, rest=rest, parts=[], segment=-1)
 
-    def _bound_edges(self, e: Edges, run: I64, issued: I64, ends: I64, device_node: I64) -> None:
-        """A step has ended on the device when all work issued before its end has."""
+    def _bound_edges(
+        self,
+        e: Edges,
+        run: I64,
+        issued: I64,
+        ends: I64,
+        device_node: I64,
+    ) -> None:
+        """A step has ended on the device when all work issued before its end has; with perfect overlap
+        communication goes on under the next step."""
         q = self.q
         num = len(self.scenarios)
         n = len(device_node) - 1
         e.add(device_node[:-1], device_node[1:], np.zeros((num, n)), rest=pr.UNKNOWN, parts=[], segment=-1)
         step = np.clip(np.searchsorted(self.bounds, issued, side="right") - 1, 0, n - 1)
-        key = q.stream * n + step
-        at = np.flatnonzero(np.append(key[1:] != key[:-1], True))
+        talks = q.part == COMMUNICATION
+        key = (q.stream * n + step) * 2 + talks
+        by_key = np.argsort(key, kind="stable")
+        at = by_key[np.append(np.diff(key[by_key]) != 0, True)]
+        weight = np.zeros((num, len(at)), dtype=np.int64)
+        weight[self.scenarios.index(OVERLAP), talks[at]] = NEVER
         e.add(
             ends[run[at]],
             device_node[step[at] + 1],
-            np.zeros((num, len(at))),
+            weight,
             rest=pr.UNKNOWN,
             parts=[],
             segment=-1,

@@ -43,7 +43,7 @@ class Calls:
 
 
 def blocking_calls(trace: Trace, threads: Threads, launched_ns: I64, low: int, high: int) -> Calls:
-    """Those of the launching threads in [low, high); `launched_ns` is sorted.
+    """Those of the launching threads that begin and end in [low, high]; `launched_ns` is sorted.
 
     A call during which other threads go on launching holds up nobody's launches: it is host work as any.
     """
@@ -51,7 +51,7 @@ def blocking_calls(trace: Trace, threads: Threads, launched_ns: I64, low: int, h
     for track in threads.driving:
         r = threads.rows[track]
         mask = (r.kind == Kind.CALL) & np.isin(r.cause, (RANK["host_sync"], RANK["copy_wait"]))
-        mask &= (r.start_ns >= low) & (r.end_ns < high)
+        mask &= (r.start_ns >= low) & (r.end_ns <= high)
         rows.append(r.row[mask])
         starts.append(r.start_ns[mask])
         ends.append(r.end_ns[mask])
@@ -71,6 +71,17 @@ def blocking_calls(trace: Trace, threads: Threads, launched_ns: I64, low: int, h
     names = [trace.names[n] for n in trace.spans.name_id[row[order]].tolist()]
     whole = np.array(["Device" in n or "Ctx" in n or "Thread" in n for n in names], dtype=bool)
     return Calls(row[order].astype(np.int32), start[order], end[order], is_copy[order], whole)
+
+
+def event_waits(trace: Trace, threads: Threads, low: int, high: int) -> I64:
+    """When the launching threads made a stream wait for an event in [low, high), sorted."""
+    is_wait = np.array(["StreamWaitEvent" in name for name in trace.names] or [False])
+    found = [np.empty(0, dtype=np.int64)]
+    for track in threads.driving if is_wait.any() else ():
+        r = threads.rows[track]
+        mask = (r.kind == Kind.CALL) & is_wait[r.name_id] & (r.start_ns >= low) & (r.start_ns < high)
+        found.append(r.start_ns[mask])
+    return np.sort(np.concatenate(found))
 
 
 def time_before(when: Intervals, t: I64) -> I64:
@@ -117,8 +128,8 @@ def host_causes(timeline: HostTimeline | None, main: int | None, low: int, high:
     return HostCauses(found)
 
 
-def holes(times: I64, step_ns: float) -> I64:
-    """The calls before which the host worked long without any; `times` are sorted starts and ends of
-    calls."""
+def holes(times: I64, skipped: Intervals, step_ns: float) -> I64:
+    """The calls before which the host worked long without any; `times` are sorted starts and ends of calls,
+    `skipped` is no work."""
     least = max(LEAST_HOLE_NS, HOLE_OF_STEP * step_ns)
-    return times[1:][np.diff(times) > least]
+    return times[1:][np.diff(times - time_before(skipped, times)) > least]

@@ -14,6 +14,7 @@ from stepscope.analyse.replay.program import (
     BASE,
     COMMUNICATION,
     NEVER,
+    OVERLAP,
     PARTS,
     STRAGGLER,
     Program,
@@ -31,7 +32,8 @@ MOST_PATH = 40
 @dataclass(frozen=True, slots=True)
 class _Joined:
     """The graph of all ranks. `rank_of` edges: the position of the program; `rest` as in `Program`; `first`
-    and `first_edge` where each program's nodes and edges begin."""
+    and `first_edge` where each program's nodes and edges begin; `carried_ns` what communication of each takes,
+    all of its steps together, on the stream that has most of it."""
 
     graph: Graph
     weight: I64
@@ -40,6 +42,7 @@ class _Joined:
     rest: I64
     first: list[int]
     first_edge: list[int]
+    carried_ns: list[int]
 
 
 def replay(
@@ -76,12 +79,18 @@ def replay(
         why = f"the untouched replay misses a step by {100 * error_share:.0f} %"
     if why is not None:
         return report.Replay(status="withheld", error_share=error_share, num_steps=num_steps, why=why)
-    period = np.array(
+    of_rank = np.array(
         [
             _period(p, value, offset, begin, len(numbers))
             for p, offset, begin in zip(played, joined.first, first, strict=True)
         ]
-    ).mean(axis=0)
+    )
+    period = of_rank.mean(axis=0)
+    # Nobody waits for communication, but it needs its time; ranks go on together all the same.
+    overlap = scenarios.index(OVERLAP)
+    carried = max(ns / len(p.step) for p, ns in zip(played, joined.carried_ns, strict=True))
+    together = of_rank[:, overlap].max() if table is not None else period[overlap]
+    period[overlap] = min(max(together, carried), period[0])
     what_if = []
     for i, name in enumerate(scenarios):
         if i == 0 or np.array_equal(joined.weight[i], joined.weight[0]):
@@ -153,6 +162,7 @@ def _join(
     begin = np.concatenate(
         [np.where(each.begin > NEVER, each.begin + by, NEVER) for each, by in zip(programs, shift, strict=True)]
     )
+    taken = [each.weight[0, each.own_edge].copy() for each in programs]
     ranks: tuple[int, ...] = ()
     if table is not None and len(programs) > 1:
         matched, transfer = _matched(programs, table)
@@ -164,6 +174,7 @@ def _join(
         begin = np.append(begin, np.full(num, NEVER, dtype=np.int64))
         for i, (each, of) in enumerate(zip(programs, matched, strict=True)):
             mine = np.flatnonzero(of >= 0)
+            taken[i][mine] = transfer[of[mine]]
             weight[:, first_edge[i] + each.own_edge[mine]] = NEVER
             source = np.concatenate([source, each.ready[mine] + first[i], meet[of[mine]]])
             target = np.concatenate([target, meet[of[mine]], each.done[mine] + first[i]])
@@ -172,7 +183,15 @@ def _join(
             rank_of = np.append(rank_of, np.full(2 * len(mine), i))
             rest = np.append(rest, np.full(2 * len(mine), COMMUNICATION))
     made = graph(len(begin), source, target)
-    return scenarios, _Joined(made, weight, begin, rank_of, rest, first[:-1], first_edge[:-1]), ranks
+    carried = [
+        int(np.bincount(each.collective_stream, weights=ns).max(initial=0))
+        for each, ns in zip(programs, taken, strict=True)
+    ]
+    return (
+        scenarios,
+        _Joined(made, weight, begin, rank_of, rest, first[:-1], first_edge[:-1], carried),
+        ranks,
+    )
 
 
 def _rows(p: Program, scenarios: Sequence[str]) -> I64:

@@ -73,8 +73,9 @@ class Lags:
     lag_ns: I64
 
 
-def lags(q: Queue) -> Lags:
-    """Explain every start."""
+def lags(q: Queue, wait_ns: I64) -> Lags:
+    """Explain every start. `wait_ns` are the calls that make a stream wait for an event of another, by time:
+    what is launched next waits, also where it did not have to this time."""
     before = q.before_ns()
     latency, gap = _typical(q, before)
     by_launch = np.where(q.has_launch, q.launch_ns + latency, NO_WORK)
@@ -92,16 +93,24 @@ def lags(q: Queue) -> Lags:
     at = np.flatnonzero(fixed & ~is_by_launch & (before > NO_WORK))
     gap[at] = q.start_ns[at] - before[at]
     typical = int(np.median(delay)) if len(delay) else 0
-    structural = _of_collectives(q, source)
-    target, source = np.append(target, structural[0]), np.append(source[target], structural[1])
+    talks, computed = _of_collectives(q, source)
+    waiting, awaited = _after_event(q, source, wait_ns)
+    source = np.concatenate([source[target], computed, awaited])
+    target = np.concatenate([target, talks, waiting])
     return Lags(latency, gap, target, source, np.full(len(target), typical, dtype=np.int64))
 
 
 def _typical(q: Queue, before: I64) -> tuple[I64, I64]:
     """The usual latency of each (by what it is) and the usual gap."""
     waited = q.start_ns - q.launch_ns
-    is_plain = q.has_launch & q.is_first & (q.launch_ns >= before) & (waited < 20 * NEAR_NS)
-    usual = int(np.median(waited[is_plain])) if is_plain.any() else USUAL_LATENCY_NS
+    # On a device that has nothing left to do nothing but the launch is waited for.
+    issued = np.where(q.has_launch, q.launch_ns, q.start_ns)
+    by_issue = np.argsort(issued, kind="stable")
+    reach = np.append(np.int64(NO_WORK), np.maximum.accumulate(q.end_ns[by_issue]))
+    earlier = reach[np.searchsorted(issued[by_issue], q.launch_ns, side="left")]
+    is_plain = q.has_launch & q.is_first & (q.launch_ns >= np.maximum(before, earlier))
+    is_plain &= waited < 20 * NEAR_NS
+    usual = int(np.median(waited[is_plain])) if is_plain.sum() >= 5 else USUAL_LATENCY_NS
     latency = np.full(len(q), usual, dtype=np.int64)
     for part in np.unique(q.part).tolist():
         mine = is_plain & (q.part == part)
@@ -150,3 +159,36 @@ def _of_collectives(q: Queue, known: I64) -> tuple[I64, I64]:
     who = last[np.maximum(at, 0)]
     fits = (at >= 0) & (q.stream[talks] != q.stream[who]) & (q.end_ns[who] <= q.start_ns[talks])
     return talks[fits], who[fits]
+
+
+def _after_event(q: Queue, known: I64, wait_ns: I64) -> tuple[I64, I64]:
+    """(activity, what it had to wait for on another stream) of what is launched next after a wait.
+
+    Of which stream the event was is not recorded: of those that had been issued and ended in time the one
+    that ended last. Collectives are told apart: see `_of_collectives`.
+    """
+    order = np.flatnonzero(q.has_launch)
+    order = order[np.argsort(q.launch_ns[order], kind="stable")]
+    at = np.searchsorted(q.launch_ns[order], wait_ns, side="left")
+    inside = at < len(order)
+    # Of several waits before one launch the last knows most.
+    target, last = np.unique(order[at[inside]][::-1], return_index=True)
+    asked = wait_ns[inside][::-1][last]
+    fits = (q.part[target] != COMMUNICATION) & (known[target] < 0)
+    target, asked = target[fits], asked[fits]
+    best, source = np.full(len(target), NO_WORK, dtype=np.int64), np.full(len(target), -1, dtype=np.int64)
+    bounds = np.flatnonzero(np.append(q.opens, True))
+    for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        mine = low + np.flatnonzero(q.has_launch[low:high])
+        mine = mine[np.argsort(q.launch_ns[mine], kind="stable")]
+        issued = np.append(low - 1, np.maximum.accumulate(mine))[
+            np.searchsorted(q.launch_ns[mine], asked, side="left")
+        ]
+        ended = low - 1 + np.searchsorted(
+            np.maximum.accumulate(q.end_ns[low:high]), q.start_ns[target], side="right"
+        )
+        who = np.minimum(issued, ended)
+        is_one = (who >= low) & (q.stream[target] != q.stream[low])
+        is_one &= np.where(is_one, q.end_ns[who], NO_WORK) > best
+        source[is_one], best[is_one] = who[is_one], q.end_ns[who[is_one]]
+    return target[source >= 0], source[source >= 0]

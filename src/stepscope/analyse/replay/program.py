@@ -72,6 +72,7 @@ class Program:
     device_part_ns: I64
     collective_row: I64
     collective_start_ns: I64
+    collective_stream: I64
     ready: I32
     done: I32
     own_edge: I32

@@ -130,9 +130,9 @@ def _waited(q: Queue, calls: Calls, own: I64) -> tuple[I64, npt.NDArray[np.bool_
 def _room(q: Queue, start: I64, end: I64, activity: I64) -> tuple[I64, I64, I64, Intervals, int]:
     """Launches that waited for room: start, end, and the activity at whose end there was room; the time in
     those that are no events; and what a launch takes."""
-    usual = int(np.median(end - start)) if len(start) else USUAL_CALL_NS
-    nothing = np.empty(0, dtype=np.int64)
     is_long = end - start >= BLOCKED_LAUNCH_NS
+    usual = int(np.median((end - start)[~is_long])) if not is_long.all() else USUAL_CALL_NS
+    nothing = np.empty(0, dtype=np.int64)
     if not is_long.any():
         return nothing, nothing, nothing, NOTHING, usual
     stream = q.stream[activity]

@@ -1,0 +1,202 @@
+"""What a replay predicts, against the same run played without the cause."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stepscope.analyse.replay.graph import graph, play
+from stepscope.analyse.replay.job import replay
+from tests.analyse.replay_run import (
+    ADD,
+    CALL,
+    GEMM,
+    LOADER,
+    MAIN,
+    SIDE,
+    Fetch,
+    Item,
+    Kernel,
+    Reduce,
+    Sync,
+    Work,
+    faster,
+    one,
+    predicted_us,
+    program,
+    replayed,
+    together,
+    without_input,
+)
+
+
+def test_a_loader_that_the_device_hides_is_worth_nothing():
+    # 3 ms of loading while 10 ms of work are queued.
+    steps = [[Work(3000, LOADER), *[Kernel(1000)] * 10, Work(200), Sync()]] * 4
+    exposed = replayed(one(steps))
+    assert exposed.status == "ok"
+    hidden = [[*[Kernel(1000)] * 10, Work(3000, LOADER), Sync()]] * 4
+    found = replayed(one(hidden))
+    assert found.error_share == pytest.approx(0, abs=1e-3)
+    assert predicted_us(found, "input") == pytest.approx(one(hidden).step_us(), rel=1e-3)
+    assert next(w for w in found.what_if if w.remove == "input").gain_share == 0
+
+
+def test_an_exposed_loader_is_worth_what_is_exposed_of_it():
+    # The queue of 10 ms hides all but 4 ms of 14 ms of loading: nobody waits for the device in a step.
+    steps = [[*[Kernel(1000)] * 10, Work(14_000, LOADER), Sync()]] * 4
+    found = replayed(one(steps))
+    step, free = one(steps).step_us(), one(without_input(steps)).step_us()
+    assert step - free == pytest.approx(4000, abs=30)
+    assert predicted_us(found, "input") == pytest.approx(free, abs=2)
+
+
+def test_perfect_overlap_leaves_the_longer_of_computation_and_communication():
+    steps = [[*[Kernel(1000)] * 4, Reduce(3000), Kernel(500, ADD, after=SIDE)]] * 6
+    run = one(steps)
+    found = replayed(run)
+    # 4.5 ms of computation behind 3 ms of communication.
+    assert found.what_if[0].step_ns == pytest.approx(7_513_000, rel=0.01)
+    assert predicted_us(found, "communication") == pytest.approx(4507, rel=0.01)
+    longer = [[*[Kernel(1000)] * 4, Reduce(9000), Kernel(500, ADD, after=SIDE)]] * 6
+    assert predicted_us(replayed(one(longer)), "communication") == pytest.approx(9010, rel=0.02)
+
+
+def test_perfect_overlap_of_a_collective_on_the_stream_that_computes():
+    steps = [[*[Kernel(1000)] * 4, Reduce(3000, MAIN), Kernel(500, ADD)]] * 6
+    assert predicted_us(replayed(one(steps)), "communication") == pytest.approx(4507, rel=0.01)
+
+
+def test_without_the_straggler_the_run_is_the_balanced_one():
+    step = [*[Kernel(1000)] * 4, Work(300), Reduce(500), Kernel(500, ADD, after=SIDE), Sync()]
+    late = [*[Kernel(1000)] * 4, Work(300), Work(20_000, "sleep"), Kernel(200), *step[4:]]
+    even = [*[Kernel(1000)] * 4, Work(300), Kernel(200), *step[4:]]
+    balanced = together([[even] * 4, [even] * 4])
+    runs = together([[even] * 4, [late] * 4])
+    found = replayed(*runs)
+    assert found.status == "ok"
+    assert found.error_share < 0.01
+    assert runs[0].step_us() == pytest.approx(balanced[0].step_us() + 16_300, rel=0.02)
+    assert predicted_us(found, "straggler") == pytest.approx(balanced[0].step_us(), rel=0.01)
+    (straggler,) = (each for each in found.what_if if each.remove == "straggler")
+    assert straggler.ranks == (1,)
+    longest = found.critical_path[0]
+    assert (longest.part, longest.rank) == ("python", 1)
+
+
+def test_a_slow_device_is_brought_down_to_the_median():
+    def steps(us: int) -> list[list[Item]]:
+        return [[*[Kernel(us)] * 8, Reduce(400), Kernel(us, ADD, after=SIDE), Sync()]] * 4
+
+    runs = together([steps(1000), steps(1500), steps(1000), steps(1000)])
+    found = replayed(*runs)
+    balanced = together([steps(1000)] * 4)
+    assert predicted_us(found, "straggler") == pytest.approx(balanced[0].step_us(), rel=0.01)
+    (straggler,) = (each for each in found.what_if if each.remove == "straggler")
+    assert straggler.ranks == (1,)
+
+
+def test_equal_ranks_have_no_straggler():
+    steps = [[*[Kernel(1000)] * 4, Reduce(500), Kernel(500, ADD, after=SIDE), Sync()]] * 4
+    found = replayed(*together([steps] * 3))
+    assert [each for each in found.what_if if each.remove == "straggler"] == []
+
+
+def test_kernels_twice_as_fast_win_nothing_where_the_host_is_late():
+    steps = [[*[Work(100), Kernel(50)] * 40, Sync()]] * 4
+    found = replayed(one(steps))
+    assert found.error_share < 0.01
+    assert predicted_us(found, "compute.gemm") == pytest.approx(one(faster(steps, GEMM)).step_us(), rel=0.002)
+    assert predicted_us(found, "compute.gemm") == pytest.approx(one(steps).step_us(), rel=0.01)
+
+
+def test_kernels_twice_as_fast_win_half_their_time_where_the_device_is_busy():
+    steps = [[*[Kernel(1000), Kernel(400, ADD)] * 10, Sync()]] * 4
+    found = replayed(one(steps))
+    assert predicted_us(found, "compute.gemm") == pytest.approx(one(faster(steps, GEMM)).step_us(), rel=0.001)
+    assert predicted_us(found, "compute.gemm") == pytest.approx(9_000, rel=0.01)
+    assert predicted_us(found, "compute.elementwise") == pytest.approx(12_000, rel=0.01)
+
+
+def test_a_blocking_copy_ends_with_the_work_before_it():
+    steps = [[*[Kernel(1000)] * 6, Fetch(20), Work(2000, LOADER)]] * 4
+    found = replayed(one(steps))
+    assert predicted_us(found, "input") == pytest.approx(one(without_input(steps)).step_us(), rel=0.002)
+    assert predicted_us(found, "compute.gemm") == pytest.approx(one(faster(steps, GEMM)).step_us(), rel=0.005)
+
+
+def test_a_full_queue_holds_the_host_back_only_as_long_as_the_device_is_slow():
+    # 400 launches of 400 µs a step find room for 300: the device holds the host back from the first step on.
+    steps: list[list[Item]] = [[*[Kernel(400)] * 400, Work(1000)]] * 4
+    run, half = one(steps, room=300), one(faster(steps, GEMM), room=300)
+    assert np.diff(run.bounds).tolist() == [40_707, 160_400, 160_400, 160_400]
+    assert np.diff(half.bounds).tolist() == [20_907, 80_400, 80_400, 80_400]
+    found = replayed(run)
+    assert found.error_share < 0.001
+    assert predicted_us(found, "compute.gemm") == pytest.approx(80_400, rel=0.001)
+    # The host's own times, which nothing but the queue decides, are those of the faster run.
+    made = program(run)
+    weight = made.weight[made.scenarios.index("compute.gemm")]
+    value = play(graph(made.num_nodes, made.source, made.target), weight, made.begin)
+    assert np.diff(value[0, made.host_node]) / 1000 == pytest.approx(np.diff(half.bounds), abs=5)
+
+
+def test_a_host_that_runs_ahead_is_no_gain():
+    # The loader takes less time than the device's step: only that of the first step was ever waited for,
+    # and without it the host runs further ahead.
+    steps = [[Work(3000, LOADER), *[Kernel(1000)] * 10]] * 6
+    found = replayed(one(steps))
+    assert found.what_if[0].step_ns == pytest.approx(10_010_000 + 3_000_000 / 6, rel=0.001)
+    assert predicted_us(found, "input") == pytest.approx(10_010, rel=0.001)
+
+
+def test_the_critical_path_is_made_of_what_decides():
+    steps = [[*[Kernel(1000)] * 4, Kernel(500, ADD), Sync(), Work(2500, LOADER)]] * 4
+    found = replayed(one(steps))
+    share = {part.part: part.share for part in found.critical_path}
+    step = one(steps).step_us()
+    assert share["compute.gemm"] == pytest.approx(4000 / step, abs=0.01)
+    assert share["compute.elementwise"] == pytest.approx(500 / step, abs=0.01)
+    assert share["input"] == pytest.approx(2500 / step, abs=0.01)
+    assert sum(share.values()) == pytest.approx(1)
+    assert all(part.rank is None for part in found.critical_path)
+
+
+def test_no_steps_no_replay():
+    assert replay([]) is None
+    assert replay([None]) is None
+
+
+ITEMS = st.one_of(
+    st.builds(Work, st.integers(10, 3000), st.sampled_from([None, LOADER, "sleep"])),
+    st.builds(Kernel, st.integers(5, 2000), st.sampled_from([GEMM, ADD])),
+    st.builds(Kernel, st.integers(5, 2000), st.just(ADD), st.just(SIDE + 1), st.just(MAIN)),
+    st.builds(Kernel, st.integers(5, 2000), st.just(GEMM), st.just(MAIN), st.just(SIDE + 1)),
+    st.builds(Reduce, st.integers(20, 3000)),
+    st.just(Kernel(300, ADD, MAIN, SIDE)),
+    st.just(Sync()),
+    st.builds(Fetch, st.integers(5, 50)),
+)
+LOOPS = st.lists(ITEMS, min_size=3, max_size=25).map(lambda items: [[Kernel(100), *items, Sync()]] * 3)
+
+
+@settings(max_examples=60, deadline=None)
+@given(LOOPS)
+def test_any_loop_is_reproduced_and_removing_time_never_lengthens_it(steps):
+    run = one(steps)
+    found = replayed(run)
+    assert found.status == "ok"
+    assert found.error_share < 0.02
+    assert all(each.predicted_ns <= each.step_ns + 1 for each in found.what_if)
+    assert all(part.share > 0 for part in found.critical_path)
+
+
+@settings(max_examples=60, deadline=None)
+@given(LOOPS)
+def test_any_loop_without_its_loader_is_predicted(steps):
+    found = replayed(one(steps))
+    removed = {each.remove: each.predicted_ns / 1000 for each in found.what_if}
+    truth = one(without_input(steps)).step_us()
+    assert removed.get("input", one(steps).step_us()) == pytest.approx(truth, rel=0.02, abs=20)
