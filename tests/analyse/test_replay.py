@@ -169,17 +169,30 @@ def test_no_steps_no_replay():
     assert replay([None]) is None
 
 
-ITEMS = st.one_of(
+PLAIN = (
     st.builds(Work, st.integers(10, 3000), st.sampled_from([None, LOADER, "sleep"])),
     st.builds(Kernel, st.integers(5, 2000), st.sampled_from([GEMM, ADD])),
-    st.builds(Kernel, st.integers(5, 2000), st.just(ADD), st.just(SIDE + 1), st.just(MAIN)),
-    st.builds(Kernel, st.integers(5, 2000), st.just(GEMM), st.just(MAIN), st.just(SIDE + 1)),
-    st.builds(Reduce, st.integers(20, 3000)),
-    st.just(Kernel(300, ADD, MAIN, SIDE)),
     st.just(Sync()),
     st.builds(Fetch, st.integers(5, 50)),
 )
-LOOPS = st.lists(ITEMS, min_size=3, max_size=25).map(lambda items: [[Kernel(100), *items, Sync()]] * 3)
+TALKING = (st.builds(Reduce, st.integers(20, 3000)), st.just(Kernel(300, ADD, MAIN, SIDE)))
+ASIDE = (
+    st.builds(Kernel, st.integers(5, 2000), st.just(ADD), st.just(SIDE + 1), st.just(MAIN)),
+    st.builds(Kernel, st.integers(5, 2000), st.just(GEMM), st.just(MAIN), st.just(SIDE + 1)),
+)
+
+
+def loops(first: Item, *items: st.SearchStrategy[Item]) -> st.SearchStrategy[list[list[Item]]]:
+    """Three steps of the same items, with one side stream that has work when somebody waits for it."""
+    inner = st.lists(st.one_of(*items), min_size=2, max_size=25)
+    return inner.map(lambda found: [[Kernel(100), first, *found, Sync()]] * 3)
+
+
+LOOPS = st.one_of(
+    loops(Kernel(100), *PLAIN),
+    loops(Reduce(50), *PLAIN, *TALKING),
+    loops(Kernel(50, ADD, SIDE + 1, MAIN), *PLAIN, *ASIDE),
+)
 
 
 @settings(max_examples=60, deadline=None)
@@ -200,3 +213,14 @@ def test_any_loop_without_its_loader_is_predicted(steps):
     removed = {each.remove: each.predicted_ns / 1000 for each in found.what_if}
     truth = one(without_input(steps)).step_us()
     assert removed.get("input", one(steps).step_us()) == pytest.approx(truth, rel=0.02, abs=20)
+
+
+@settings(max_examples=60, deadline=None)
+@given(LOOPS, st.sampled_from([GEMM, ADD]))
+def test_any_loop_with_faster_kernels_is_predicted(steps, name):
+    found = replayed(one(steps))
+    kind = {GEMM: "compute.gemm", ADD: "compute.elementwise"}[name]
+    removed = {each.remove: each.predicted_ns / 1000 for each in found.what_if}
+    if kind in removed:
+        truth = one(faster(steps, name)).step_us()
+        assert removed[kind] == pytest.approx(truth, rel=0.02, abs=20)
