@@ -22,7 +22,11 @@ from tests.analyse.build import Build
 CALL, LATENCY, GAP, AFTER, RETURN, IDLE_SYNC = 5, 8, 1, 2, 10, 4
 """A launch call; from its start to the work; between queued work; after an event of another stream; from the
 end of work to the return of who waited for it; a synchronisation with nothing to wait for."""
-GEMM, ADD, NCCL = "ampere_sgemm_128x64_nn", "elementwise_kernel_add", "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
+GEMM, ADD, NCCL = (
+    "ampere_sgemm_128x64_nn",
+    "elementwise_kernel_add",
+    "ncclDevKernel_AllReduce_Sum_f32_RING_LL",
+)
 MAIN, SIDE = 7, 20
 LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 

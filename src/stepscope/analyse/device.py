@@ -188,7 +188,7 @@ def analyse_device(p: Process, device: int) -> DeviceResult:
             activities,
             who.kind,
             rank=p.rank,
-            why="idle causes of the accounting are withheld" if status == "withheld" else None,
+            status=status,
         ),
     )
     issues = [*_unexplained(rows[0], analysis.numbers)]

@@ -61,9 +61,7 @@ def blocking_calls(trace: Trace, threads: Threads, launched_ns: I64, low: int, h
         copies = [np.empty(0, bool)]
     row, start, end = np.concatenate(rows), np.concatenate(starts), np.concatenate(ends)
     is_copy = np.concatenate(copies)
-    inner = np.searchsorted(launched_ns, end, side="left") - np.searchsorted(
-        launched_ns, start, side="right"
-    )
+    inner = np.searchsorted(launched_ns, end, side="left") - np.searchsorted(launched_ns, start, side="right")
     keep = (inner <= 0) & (end > start)
     order = np.flatnonzero(keep)[np.argsort(start[keep], kind="stable")]
     reach = np.maximum.accumulate(np.append(np.int64(low), end[order]))[:-1]

@@ -25,6 +25,12 @@ from stepscope.model.trace import I64
 
 MOST_ERROR = 0.05
 """A replay that misses a rank's step by more predicts nothing."""
+LEAST_KNOWN = 0.5
+"""Less of the time of the steps explained predicts nothing either."""
+GOOD_ERROR = 0.02
+"""Beyond this a replay is read with care."""
+MOST_UNEXPLAINED = 0.10
+"""Waits of the device that nothing recorded explains, of the time of the steps: beyond, likewise."""
 MOST_PATH = 40
 """Rows of the critical path."""
 
@@ -32,8 +38,8 @@ MOST_PATH = 40
 @dataclass(frozen=True, slots=True)
 class _Joined:
     """The graph of all ranks. `rank_of` edges: the position of the program; `rest` as in `Program`; `first`
-    and `first_edge` where each program's nodes and edges begin; `carried_ns` what communication of each takes,
-    all of its steps together, on the stream that has most of it."""
+    and `first_edge` where each program's nodes and edges begin; `carried_ns` what communication of each
+    takes, all of its steps together, on the stream that has most of it."""
 
     graph: Graph
     weight: I64
@@ -46,24 +52,26 @@ class _Joined:
 
 
 def replay(
-    programs: Sequence[Program | None],
+    programs: Sequence[object],
     instances: Sequence[I64] | None = None,
     start_ns: Sequence[I64] | None = None,
     end_ns: Sequence[I64] | None = None,
 ) -> report.Replay | None:
-    """What the replay of these ranks says; `None` where no rank has a program.
+    """What the replay of these ranks' programs says; `None` where no rank has one.
 
     Of each rank, parallel to its communication activities by start: the matched collective (-1 for none) and
     its corrected start and end. Without them ranks do not wait for each other.
     """
-    at = [i for i, each in enumerate(programs) if each is not None]
-    played = [each for each in programs if each is not None]
+    at = [i for i, each in enumerate(programs) if isinstance(each, Program)]
+    played = [each for each in programs if isinstance(each, Program)]
     if not played:
         return None
     table = None
     if instances is not None and start_ns is not None and end_ns is not None:
         table = ([instances[i] for i in at], [start_ns[i] for i in at], [end_ns[i] for i in at])
-    why = next((each.why for each in played if each.why is not None), None)
+    why = None
+    if any(each.status == "withheld" for each in played):
+        why = "what the device waited for is not known: the accounting withholds its causes too"
     num_steps = len(_common(played)[1])
     try:
         scenarios, joined, ranks = _join(played, table)
@@ -75,6 +83,9 @@ def replay(
         _error(p, value[0], offset, begin, len(numbers))
         for p, offset, begin in zip(played, joined.first, first, strict=True)
     )
+    unexplained = max(each.unexplained_share for each in played)
+    if why is None and 1 - unexplained < LEAST_KNOWN:
+        why = f"for {100 * unexplained:.0f} % of the time the device waited for what was not recorded"
     if why is None and error_share > MOST_ERROR:
         why = f"the untouched replay misses a step by {100 * error_share:.0f} %"
     if why is not None:
@@ -104,13 +115,30 @@ def replay(
                 ranks=ranks if name == STRAGGLER else (),
             )
         )
+    doubt = _doubt(played, error_share)
     return report.Replay(
-        status="ok",
+        status="ok" if doubt is None else "degraded",
+        why=doubt,
         error_share=error_share,
         num_steps=num_steps,
         what_if=tuple(sorted(what_if, key=lambda each: (-each.gain_share, each.remove))),
         critical_path=_path(played, joined, value[0]),
     )
+
+
+def _doubt(programs: Sequence[Program], error_share: float) -> str | None:
+    """Why the replay of a believed trace is to be read with care, `None` where there is no reason."""
+    unexplained = max(each.unexplained_share for each in programs)
+    if error_share > GOOD_ERROR:
+        return f"the untouched replay misses a step by {100 * error_share:.1f} %"
+    if unexplained > MOST_UNEXPLAINED:
+        return (
+            f"for {100 * unexplained:.0f} % of the time the device waited for what was not recorded: "
+            "no change is predicted to shorten that"
+        )
+    if any(each.status == "degraded" for each in programs):
+        return "the accounting's causes are in doubt"
+    return None
 
 
 def _common(programs: Sequence[Program]) -> tuple[list[int], I64]:
@@ -160,9 +188,12 @@ def _join(
     rank_of = np.repeat(np.arange(len(programs)), np.diff(first_edge))
     shift = [_shift(each, table[1][i]) if table else 0 for i, each in enumerate(programs)]
     begin = np.concatenate(
-        [np.where(each.begin > NEVER, each.begin + by, NEVER) for each, by in zip(programs, shift, strict=True)]
+        [
+            np.where(each.begin > NEVER, each.begin + by, NEVER)
+            for each, by in zip(programs, shift, strict=True)
+        ]
     )
-    taken = [each.weight[0, each.own_edge].copy() for each in programs]
+    taken = [each.untouched[each.own_edge] for each in programs]
     ranks: tuple[int, ...] = ()
     if table is not None and len(programs) > 1:
         matched, transfer = _matched(programs, table)
@@ -196,7 +227,7 @@ def _join(
 
 def _rows(p: Program, scenarios: Sequence[str]) -> I64:
     """Its weights under each scenario: those of the untouched one where it has no such."""
-    row: I64 = p.weight[[p.scenarios.index(name) if name in p.scenarios else 0 for name in scenarios]]
+    row: I64 = p.weight()[[p.scenarios.index(name) if name in p.scenarios else 0 for name in scenarios]]
     return row
 
 
@@ -207,7 +238,9 @@ def _shift(p: Program, start_ns: I64) -> int:
     return int(np.median(start_ns[p.collective_row] - p.collective_start_ns))
 
 
-def _matched(programs: Sequence[Program], table: tuple[list[I64], list[I64], list[I64]]) -> tuple[list[I64], I64]:
+def _matched(
+    programs: Sequence[Program], table: tuple[list[I64], list[I64], list[I64]]
+) -> tuple[list[I64], I64]:
     """Of each program's collectives the place among those that two programs share at least, -1 for others;
     and the transfer of each of these, in nanoseconds."""
     instance, start, end = (np.concatenate(each) for each in table)
@@ -242,7 +275,7 @@ def _path(programs: Sequence[Program], joined: _Joined, value: I64) -> tuple[rep
     time = np.zeros((len(programs), len(PARTS)), dtype=np.int64)
     rest = joined.weight[0, edges].copy()
     for i, p in enumerate(programs):
-        mine = np.flatnonzero((joined.rank_of[edges] == i))
+        mine = np.flatnonzero(joined.rank_of[edges] == i)
         local = edges[mine] - joined.first_edge[i]
         place = np.full(len(p.source), -1, dtype=np.int64)
         own = local < len(p.source)

@@ -49,6 +49,11 @@ class Queue:
         first[1:] = self.stream[1:] != self.stream[:-1]
         return first
 
+    @property
+    def issued_ns(self) -> I64:
+        """When each was launched, or else began."""
+        return np.where(self.has_launch, self.launch_ns, self.start_ns)
+
     def before_ns(self) -> I64:
         """When the activity before each on its stream ended."""
         before = np.empty(len(self), dtype=np.int64)
@@ -64,13 +69,15 @@ NO_WORK = -(2**60)
 @dataclass(frozen=True, slots=True)
 class Lags:
     """Of each activity its `latency_ns` from launch call to start and its `gap_ns` behind the one before;
-    `target` waited for `source` on another stream, and began `lag_ns` after it."""
+    `target` waited for `source` on another stream, and began `lag_ns` after it; `unexplained_ns` is the delay
+    of each for which there is no reason."""
 
     latency_ns: I64
     gap_ns: I64
     target: I64
     source: I64
     lag_ns: I64
+    unexplained_ns: I64
 
 
 def lags(q: Queue, wait_ns: I64) -> Lags:
@@ -86,6 +93,7 @@ def lags(q: Queue, wait_ns: I64) -> Lags:
     delay = q.start_ns[target] - q.end_ns[source[target]]
     # What is neither explained nor short stays as recorded, behind what it came last.
     fixed = (np.abs(late) > NEAR_NS) & (source < 0)
+    unexplained = np.where(fixed & q.has_launch, np.maximum(late, 0), 0)
     is_by_launch = by_launch >= by_stream
     # Without a launch the stream alone can explain it; work of no known predecessor begins when it did.
     at = np.flatnonzero(fixed & is_by_launch & q.has_launch)
@@ -97,14 +105,14 @@ def lags(q: Queue, wait_ns: I64) -> Lags:
     waiting, awaited = _after_event(q, source, wait_ns)
     source = np.concatenate([source[target], computed, awaited])
     target = np.concatenate([target, talks, waiting])
-    return Lags(latency, gap, target, source, np.full(len(target), typical, dtype=np.int64))
+    return Lags(latency, gap, target, source, np.full(len(target), typical, dtype=np.int64), unexplained)
 
 
 def _typical(q: Queue, before: I64) -> tuple[I64, I64]:
     """The usual latency of each (by what it is) and the usual gap."""
     waited = q.start_ns - q.launch_ns
     # On a device that has nothing left to do nothing but the launch is waited for.
-    issued = np.where(q.has_launch, q.launch_ns, q.start_ns)
+    issued = q.issued_ns
     by_issue = np.argsort(issued, kind="stable")
     reach = np.append(np.int64(NO_WORK), np.maximum.accumulate(q.end_ns[by_issue]))
     earlier = reach[np.searchsorted(issued[by_issue], q.launch_ns, side="left")]
@@ -184,8 +192,10 @@ def _after_event(q: Queue, known: I64, wait_ns: I64) -> tuple[I64, I64]:
         issued = np.append(low - 1, np.maximum.accumulate(mine))[
             np.searchsorted(q.launch_ns[mine], asked, side="left")
         ]
-        ended = low - 1 + np.searchsorted(
-            np.maximum.accumulate(q.end_ns[low:high]), q.start_ns[target], side="right"
+        ended = (
+            low
+            - 1
+            + np.searchsorted(np.maximum.accumulate(q.end_ns[low:high]), q.start_ns[target], side="right")
         )
         who = np.minimum(issued, ended)
         is_one = (who >= low) & (q.stream[target] != q.stream[low])

@@ -6,12 +6,12 @@ event (`build.contracted`). Definitions and assumptions: docs/reference/replay.m
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
-from stepscope.model.report import COMPUTE_KINDS, IDLE_CAUSES
+from stepscope.model.report import COMPUTE_KINDS, IDLE_CAUSES, RowStatus
 from stepscope.model.trace import I32, I64
 
 PARTS = (*(f"compute.{kind}" for kind in COMPUTE_KINDS), "communication", "copy", *IDLE_CAUSES)
@@ -37,12 +37,22 @@ class Composition:
 
 
 @dataclass(frozen=True, slots=True)
+class Changes:
+    """Weights that differ from the untouched ones: rows (scenario, edge, nanoseconds)."""
+
+    scenario: npt.NDArray[np.int8]
+    edge: I32
+    ns: I64
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """One device of one rank over consecutive steps, on the rank's own clock.
 
     `step` (n,) numbers; `host_ns`, `device_ns` (n + 1,) when each step began and the last one ended, by the
     host and by the end of all work issued before; `host_node`, `device_node` the events of these instants.
-    `weight` is (scenarios, edges), `scenarios[0]` the untouched one; an edge of `NEVER` does not hold.
+    `scenarios[0]` is the untouched one, with the weights `untouched` (edges,); `changes` are those that other
+    scenarios have instead. An edge of `NEVER` does not hold.
 
     Of each edge: `rest` is the place in `PARTS` of what `parts` does not name; `segment` the position of the
     next collective to be issued; `host_part_ns` its host work and `host_edge` the host edge which that is
@@ -63,7 +73,8 @@ class Program:
     begin: I64
     source: I32
     target: I32
-    weight: I64
+    untouched: I64
+    changes: Changes
     rest: I32
     parts: Composition
     segment: I32
@@ -76,15 +87,21 @@ class Program:
     ready: I32
     done: I32
     own_edge: I32
-    class_share: Mapping[str, float] = field(default_factory=dict)
-    """`compute.<class>` -> its share of device time, of those whose scenario is played."""
-    why: str | None = None
-    """Why no replay of it can be believed, `None` where nothing is known against it."""
+    unexplained_share: float = 0.0
+    """Of the time of the steps, what the device waited for nobody knows what: it stays in every scenario."""
+    status: RowStatus = "ok"
+    """As the accounting's: `withheld` where nobody knows what the device waited for."""
 
     @property
     def num_nodes(self) -> int:
         """Events."""
         return len(self.begin)
+
+    def weight(self) -> I64:
+        """(scenarios, edges) nanoseconds."""
+        full = np.tile(self.untouched, (len(self.scenarios), 1))
+        full[self.changes.scenario, self.changes.edge] = self.changes.ns
+        return full
 
     @property
     def recorded_ns(self) -> I64:

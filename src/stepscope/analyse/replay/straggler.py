@@ -108,7 +108,7 @@ def _lighter(p: Program, key_of: I64, cut_ns: I64, share: np.ndarray) -> I64:
     of_host = np.where(p.host_edge >= 0, 1 - ratio[np.maximum(p.host_edge, 0)], 0.0)
     of_device = np.where(p.segment >= 0, 1 - share[key], 0.0)
     less = of_host * p.host_part_ns + of_device * p.device_part_ns
-    lighter: I64 = p.weight[0] - np.round(less).astype(np.int64)
+    lighter: I64 = p.untouched - np.round(less).astype(np.int64)
     return lighter
 
 

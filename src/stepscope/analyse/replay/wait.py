@@ -96,23 +96,21 @@ def _waited(q: Queue, calls: Calls, own: I64) -> tuple[I64, npt.NDArray[np.bool_
     """
     num = len(q.free_ns)
     who = np.full((num, len(calls)), -1, dtype=np.int64)
-    for stream in range(num):
-        low, high = np.searchsorted(q.stream, [stream, stream + 1]).tolist()
+    for each in range(num):
+        low, high = np.searchsorted(q.stream, [each, each + 1]).tolist()
         place = low + np.flatnonzero(q.has_launch[low:high])
         order = place[np.argsort(q.launch_ns[place], kind="stable")]
         count = np.searchsorted(q.launch_ns[order], calls.start_ns, side="left")
-        last = np.append(np.int64(-1 - stream), np.maximum.accumulate(order))
-        who[stream] = last[count]
+        last = np.append(np.int64(-1 - each), np.maximum.accumulate(order))
+        who[each] = last[count]
         # The call may wait for an event recorded before the last work.
-        over = np.flatnonzero(_end(q, who[stream]) > calls.end_ns + CLOCK_NS)
+        over = np.flatnonzero(_end(q, who[each]) > calls.end_ns + CLOCK_NS)
         reach = np.maximum.accumulate(q.end_ns[low:high])
         at = np.searchsorted(reach, calls.end_ns[over], side="right") - 1
         near = (at >= 0) & ~calls.is_whole[over]
         over, at = over[near], low + at[near]
-        fits = (q.launch_ns[at] < calls.start_ns[over]) & (
-            calls.end_ns[over] - q.end_ns[at] <= RETURN_NS
-        )
-        who[stream, over[fits]] = at[fits]
+        fits = (q.launch_ns[at] < calls.start_ns[over]) & (calls.end_ns[over] - q.end_ns[at] <= RETURN_NS)
+        who[each, over[fits]] = at[fits]
     end = _end(q, who)
     is_open = (end > NO_WORK) & (end <= calls.end_ns + CLOCK_NS)
     latest = np.where(is_open, end, NO_WORK).argmax(axis=0) if num else np.empty(0, dtype=np.int64)
