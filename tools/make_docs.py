@@ -266,8 +266,29 @@ def own_words() -> str:
     return "\n".join(sorted(ours)) + "\n"
 
 
+def simulate_page() -> str:
+    """docs/reference/simulate.md with its table of faults, from their catalogue."""
+    from stepscope.simulate.fault import FAULTS
+
+    who = {"rank": "one rank", "any": "all ranks, or one", "all": "the job"}
+    rows = []
+    for fault in FAULTS.values():
+        needs = [f"`--model {' or '.join(fault.models)}`"] if fault.models else []
+        needs += ["`--pipeline-stages`"] if fault.is_piped else []
+        needs += [f"`--ranks {fault.least_ranks}`"] if fault.least_ranks > 1 else []
+        much = ", ".join(f"{value:g}" for value in fault.magnitudes)
+        rows.append(
+            f"| `{fault.name}` | {fault.text} | {much} {fault.unit} | {who[fault.who]} | "
+            f"`{fault.reason}` | {', '.join(needs)} |"
+        )
+    text = (ROOT / "docs/reference/simulate.md").read_text(encoding="utf-8")
+    before, mark, rest = text.partition("|---|---|---|---|---|---|\n")
+    return before + mark + "\n".join(rows) + "\n\n" + rest.partition("\n\n")[2]
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "docs/reference/cli.md": cli_page,
+    "docs/reference/simulate.md": simulate_page,
     "docs/reference/report.md": report_page,
     "docs/reference/report.schema.json": schema_page,
     "docs/reference/ops.md": ops_page,

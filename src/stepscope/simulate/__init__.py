@@ -1,1 +1,33 @@
-"""A training cluster that is not there. Imports the model only, so that it cannot mark its own homework."""
+"""A training cluster that is not there. Imports the model only, so that it cannot mark its own homework.
+
+    simulate(config)   each rank's trace, as the PyTorch profiler would have written it
+    truth(config)      what is true of that run
+    write(config, …)   both, into files: the only I/O here
+
+The same `Config` gives the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from stepscope.simulate.cluster import Cluster
+from stepscope.simulate.config import Config
+from stepscope.simulate.fault import FAULTS, Chosen, parse
+from stepscope.simulate.kineto import trace
+from stepscope.simulate.truth import truth_of
+from stepscope.simulate.write import write
+
+__all__ = ["FAULTS", "Chosen", "Cluster", "Config", "parse", "simulate", "truth", "write"]
+
+
+def simulate(config: Config) -> Iterator[tuple[int, bytes]]:
+    """Each rank and its trace (JSON), one after another: no more than one is in memory."""
+    for rank, rows in Cluster(config).each():
+        yield rank, trace(config, rank, rows)
+
+
+def truth(config: Config) -> dict[str, Any]:
+    """What is true of the run: JSON values."""
+    return truth_of(Cluster(config))
