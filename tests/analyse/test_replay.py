@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from stepscope.analyse.replay.graph import graph, play
 from stepscope.analyse.replay.job import replay
+from tests.analyse.build import Build
 from tests.analyse.replay_run import (
     ADD,
     GEMM,
@@ -19,6 +20,7 @@ from tests.analyse.replay_run import (
     Item,
     Kernel,
     Reduce,
+    Run,
     Sync,
     Work,
     faster,
@@ -223,3 +225,39 @@ def test_any_loop_with_faster_kernels_is_predicted(steps, name):
     if kind in removed:
         truth = one(faster(steps, name)).step_us()
         assert removed[kind] == pytest.approx(truth, rel=0.02, abs=20)
+
+
+@pytest.mark.parametrize("is_recorded", [True, False])
+def test_a_wait_that_hid_behind_another_binds_once_that_is_gone(is_recorded: bool) -> None:
+    # The 4 ms copy of one stream ends before the 2 ms kernel of another is launched, because the host loads
+    # for 5 ms; and a third stream is the last to finish. Without the loader the kernel waits for the copy.
+    b = Build()
+    for step in range(3):
+        at = 10_000 * step
+        b.step(step, at, at + 10_000)
+        b.kernel(ADD, at + 10, at + 4010, launched=(at + 2, at + 4), stream=20)
+        b.kernel(ADD, at + 20, at + 4500, launched=(at + 8, at + 10), stream=24)
+        b.call("cudaEventRecord", at + 5, at + 6, correlation=50 + 10 * step)
+        b.call("cudaStreamWaitEvent", at + 11, at + 12, correlation=51 + 10 * step)
+        if is_recorded:
+            b.row(
+                "cuda_sync",
+                "Stream Wait Event",
+                at + 11,
+                at + 12,
+                0,
+                7,
+                stream=7,
+                device=0,
+                correlation=51 + 10 * step,
+                wait_on_stream=20,
+                wait_on_cuda_event_record_corr_id=50 + 10 * step,
+                wait_on_cuda_event_id=1,
+            )
+        b.note(LOADER, at + 20, at + 5020)
+        b.kernel(GEMM, at + 5030, at + 7030, launched=(at + 5022, at + 5024), stream=7)
+        b.call("cudaDeviceSynchronize", at + 7000, at + 7040)
+    found = replayed(Run(b))
+    # 40 µs of host work and of delays, the copy (or what ended last), the kernel, and 2960 µs after it.
+    waited = 4010 if is_recorded else 4500
+    assert predicted_us(found, "input") == pytest.approx(waited + 2000 + 10 + 2960, abs=15)

@@ -1,4 +1,5 @@
-"""Simulated jobs with a fault: what the replay predicts without it, against the same job simulated without."""
+"""Simulated jobs with a fault: what the replay predicts without it, against the same job simulated
+without."""
 
 from __future__ import annotations
 

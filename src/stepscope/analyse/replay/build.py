@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.analyse.replay.contract import contracted
-from stepscope.analyse.replay.lag import NO_WORK, Queue
 from stepscope.analyse.replay.program import Program
+from stepscope.analyse.replay.queue import NO_WORK, Queue
 from stepscope.analyse.replay.record import recorded
 from stepscope.analyse.use import UsedSteps
 from stepscope.analyse.window import windows
@@ -105,6 +105,7 @@ def _queue(activities: Activities, mine: npt.NDArray[np.intp], earlier: npt.NDAr
         activities.part[mine],
         is_first,
         free,
+        streams.astype(np.int64),
     )
 
 

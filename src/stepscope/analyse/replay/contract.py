@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from stepscope.analyse.replay import program as pr
 from stepscope.analyse.replay.edge import Edges
-from stepscope.analyse.replay.lag import NO_WORK
 from stepscope.analyse.replay.program import BASE, NEVER, OVERLAP, Program
+from stepscope.analyse.replay.queue import NO_WORK
 from stepscope.analyse.replay.record import Record
 from stepscope.model import report
 from stepscope.model.trace import I64

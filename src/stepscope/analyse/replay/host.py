@@ -71,17 +71,6 @@ def blocking_calls(trace: Trace, threads: Threads, launched_ns: I64, low: int, h
     return Calls(row[order].astype(np.int32), start[order], end[order], is_copy[order], whole)
 
 
-def event_waits(trace: Trace, threads: Threads, low: int, high: int) -> I64:
-    """When the launching threads made a stream wait for an event in [low, high), sorted."""
-    is_wait = np.array(["StreamWaitEvent" in name for name in trace.names] or [False])
-    found = [np.empty(0, dtype=np.int64)]
-    for track in threads.driving if is_wait.any() else ():
-        r = threads.rows[track]
-        mask = (r.kind == Kind.CALL) & is_wait[r.name_id] & (r.start_ns >= low) & (r.start_ns < high)
-        found.append(r.start_ns[mask])
-    return np.sort(np.concatenate(found))
-
-
 def time_before(when: Intervals, t: I64) -> I64:
     """How much of the set lies before each instant, nanoseconds."""
     if not len(when):

@@ -200,19 +200,21 @@ def _join(
         lighter, ranks = levelled(programs, matched)
         scenarios = (*scenarios, STRAGGLER)
         weight = np.concatenate([weight, lighter[None]])
-        num = len(transfer)
-        meet = len(begin) + np.arange(num)
-        begin = np.append(begin, np.full(num, NEVER, dtype=np.int64))
+        meet = len(begin) + np.arange(len(transfer))
+        begin = np.append(begin, np.full(len(transfer), NEVER, dtype=np.int64))
+        sources, targets, times, owners = [source], [target], [], [rank_of]
         for i, (each, of) in enumerate(zip(programs, matched, strict=True)):
             mine = np.flatnonzero(of >= 0)
             taken[i][mine] = transfer[of[mine]]
             weight[:, first_edge[i] + each.own_edge[mine]] = NEVER
-            source = np.concatenate([source, each.ready[mine] + first[i], meet[of[mine]]])
-            target = np.concatenate([target, meet[of[mine]], each.done[mine] + first[i]])
-            added = np.concatenate([np.zeros(len(mine), dtype=np.int64), transfer[of[mine]]])
-            weight = np.concatenate([weight, np.tile(added, (len(weight), 1))], axis=1)
-            rank_of = np.append(rank_of, np.full(2 * len(mine), i))
-            rest = np.append(rest, np.full(2 * len(mine), COMMUNICATION))
+            sources += [each.ready[mine] + first[i], meet[of[mine]]]
+            targets += [meet[of[mine]], each.done[mine] + first[i]]
+            times += [np.zeros(len(mine), dtype=np.int64), transfer[of[mine]]]
+            owners.append(np.full(2 * len(mine), i))
+        source, target, rank_of = (np.concatenate(each) for each in (sources, targets, owners))
+        added = np.concatenate(times)
+        weight = np.concatenate([weight, np.tile(added, (len(weight), 1))], axis=1)
+        rest = np.append(rest, np.full(len(added), COMMUNICATION))
     made = graph(len(begin), source, target)
     carried = [
         int(np.bincount(each.collective_stream, weights=ns).max(initial=0))

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.model.trace import I32, I64
+from stepscope.analyse.replay.event import EventWaits, waited_events
+from stepscope.analyse.replay.queue import NO_WORK, Queue
+from stepscope.model.trace import I64
 from stepscope.trace.link import COMMUNICATION, COMPUTE
 
 NEAR_NS = 10_000
@@ -20,50 +22,6 @@ NEAR_NS = 10_000
 USUAL_LATENCY_NS, USUAL_GAP_NS = 6_000, 1_500
 """Where a trace shows none: from the launch call's start to the work on an idle stream, and between two
 queued kernels (medians over traces of V100, A100, H100 and MI300)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Queue:
-    """Activities of one device in order of (stream, start). `launch_ns` counts where `has_launch`.
-
-    `stream` numbers streams from 0; `free_ns` (streams,) is when earlier work of each ended, `NO_WORK` for
-    none; `is_first` marks the first activity of its launch.
-    """
-
-    stream: I64
-    start_ns: I64
-    end_ns: I64
-    launch_ns: I64
-    has_launch: npt.NDArray[np.bool_]
-    part: I32
-    is_first: npt.NDArray[np.bool_]
-    free_ns: I64
-
-    def __len__(self) -> int:
-        return len(self.start_ns)
-
-    @property
-    def opens(self) -> npt.NDArray[np.bool_]:
-        """The first of each stream."""
-        first = np.ones(len(self), dtype=bool)
-        first[1:] = self.stream[1:] != self.stream[:-1]
-        return first
-
-    @property
-    def issued_ns(self) -> I64:
-        """When each was launched, or else began."""
-        return np.where(self.has_launch, self.launch_ns, self.start_ns)
-
-    def before_ns(self) -> I64:
-        """When the activity before each on its stream ended."""
-        before = np.empty(len(self), dtype=np.int64)
-        before[1:] = self.end_ns[:-1]
-        opens = self.opens
-        before[opens] = self.free_ns[self.stream[opens]]
-        return before
-
-
-NO_WORK = -(2**60)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +38,8 @@ class Lags:
     unexplained_ns: I64
 
 
-def lags(q: Queue, wait_ns: I64) -> Lags:
-    """Explain every start. `wait_ns` are the calls that make a stream wait for an event of another, by time:
-    what is launched next waits, also where it did not have to this time."""
+def lags(q: Queue, told: EventWaits) -> Lags:
+    """Explain every start; `told` are the waits that were asked for, also where nothing had to wait."""
     before = q.before_ns()
     latency, gap = _typical(q, before)
     by_launch = np.where(q.has_launch, q.launch_ns + latency, NO_WORK)
@@ -102,7 +59,7 @@ def lags(q: Queue, wait_ns: I64) -> Lags:
     gap[at] = q.start_ns[at] - before[at]
     typical = int(np.median(delay)) if len(delay) else 0
     talks, computed = _of_collectives(q, source)
-    waiting, awaited = _after_event(q, source, wait_ns)
+    waiting, awaited = waited_events(q, told, source)
     source = np.concatenate([source[target], computed, awaited])
     target = np.concatenate([target, talks, waiting])
     return Lags(latency, gap, target, source, np.full(len(target), typical, dtype=np.int64), unexplained)
@@ -167,38 +124,3 @@ def _of_collectives(q: Queue, known: I64) -> tuple[I64, I64]:
     who = last[np.maximum(at, 0)]
     fits = (at >= 0) & (q.stream[talks] != q.stream[who]) & (q.end_ns[who] <= q.start_ns[talks])
     return talks[fits], who[fits]
-
-
-def _after_event(q: Queue, known: I64, wait_ns: I64) -> tuple[I64, I64]:
-    """(activity, what it had to wait for on another stream) of what is launched next after a wait.
-
-    Of which stream the event was is not recorded: of those that had been issued and ended in time the one
-    that ended last. Collectives are told apart: see `_of_collectives`.
-    """
-    order = np.flatnonzero(q.has_launch)
-    order = order[np.argsort(q.launch_ns[order], kind="stable")]
-    at = np.searchsorted(q.launch_ns[order], wait_ns, side="left")
-    inside = at < len(order)
-    # Of several waits before one launch the last knows most.
-    target, last = np.unique(order[at[inside]][::-1], return_index=True)
-    asked = wait_ns[inside][::-1][last]
-    fits = (q.part[target] != COMMUNICATION) & (known[target] < 0)
-    target, asked = target[fits], asked[fits]
-    best, source = np.full(len(target), NO_WORK, dtype=np.int64), np.full(len(target), -1, dtype=np.int64)
-    bounds = np.flatnonzero(np.append(q.opens, True))
-    for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-        mine = low + np.flatnonzero(q.has_launch[low:high])
-        mine = mine[np.argsort(q.launch_ns[mine], kind="stable")]
-        issued = np.append(low - 1, np.maximum.accumulate(mine))[
-            np.searchsorted(q.launch_ns[mine], asked, side="left")
-        ]
-        ended = (
-            low
-            - 1
-            + np.searchsorted(np.maximum.accumulate(q.end_ns[low:high]), q.start_ns[target], side="right")
-        )
-        who = np.minimum(issued, ended)
-        is_one = (who >= low) & (q.stream[target] != q.stream[low])
-        is_one &= np.where(is_one, q.end_ns[who], NO_WORK) > best
-        source[is_one], best[is_one] = who[is_one], q.end_ns[who[is_one]]
-    return target[source >= 0], source[source >= 0]

@@ -10,16 +10,17 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.analyse.replay import program as pr
+from stepscope.analyse.replay.event import event_waits
 from stepscope.analyse.replay.host import (
     HostCauses,
     blocking_calls,
-    event_waits,
     holes,
     host_causes,
     time_before,
 )
-from stepscope.analyse.replay.lag import Lags, Queue, lags
+from stepscope.analyse.replay.lag import Lags, lags
 from stepscope.analyse.replay.program import BASE, INPUT, NO_LAUNCH, OVERLAP, PARTS
+from stepscope.analyse.replay.queue import Queue
 from stepscope.analyse.replay.wait import Waits, waits
 from stepscope.model.interval import Intervals, join, subtract, union
 from stepscope.model.report import COMPUTE_KINDS

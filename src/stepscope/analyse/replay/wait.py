@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.analyse.replay.host import Calls
-from stepscope.analyse.replay.lag import NO_WORK, Queue
+from stepscope.analyse.replay.queue import NO_WORK, Queue
 from stepscope.model.interval import NOTHING, Intervals, union
 from stepscope.model.trace import I64
 
