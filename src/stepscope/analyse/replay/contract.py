@@ -228,6 +228,7 @@ def _launch_edges(e: Edges, r: Record, runs: _Runs, times: _Times) -> None:
     """A run ends no sooner than its launches allow: by the one that decides, and by the last, which decides
     where the device is faster."""
     has = r.q.has_launch[runs.first]
+    paused = np.cumsum(r.lags.gap_ns)
     for which, at, weight in (
         (has, times.binding, times.launched),
         (has & (runs.last > runs.first), runs.last, times.last_launched),
@@ -241,7 +242,7 @@ def _launch_edges(e: Edges, r: Record, runs: _Runs, times: _Times) -> None:
             runs.target[which],
             weight[:, which],
             rest=pr.LAUNCH,
-            parts=[*r.host_parts(begun, issued), *inner],
+            parts=[*r.host_parts(begun, issued), *inner, (pr.QUEUED, paused[last] - paused[issuing])],
             segment=runs.segment[which],
             host_part=r.host_work(BASE, begun, issued),
             host_edge=np.minimum(node, len(r.line.at_ns) - 2),
