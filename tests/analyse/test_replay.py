@@ -165,6 +165,14 @@ def test_the_critical_path_is_made_of_what_decides():
     assert all(part.rank is None for part in found.critical_path)
 
 
+def test_host_work_before_the_first_launch_is_preprocessing_and_no_launch_cost():
+    steps = [[Work(3000), *[Kernel(1000)] * 4, Kernel(500, ADD), Sync()]] * 4
+    found = replayed(one(steps))
+    share = {part.part: part.share for part in found.critical_path}
+    assert share["preprocess"] == pytest.approx(3000 / one(steps).step_us(), abs=0.01)
+    assert next(each for each in found.what_if if each.remove == "launch").gain_share < 0.005
+
+
 def test_no_steps_no_replay():
     assert replay([]) is None
     assert replay([None]) is None

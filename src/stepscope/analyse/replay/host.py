@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.analyse.idle import FROM_HOST
+from stepscope.analyse.idle import FROM_HOST, PREPROCESS, PREPROCESS_SHARE
 from stepscope.analyse.replay.program import FIRST_CAUSE
-from stepscope.model.interval import NOTHING, Intervals, subtract, union
+from stepscope.model.interval import NOTHING, Intervals, intersect, join, subtract, union
 from stepscope.model.trace import I32, I64, Trace
 from stepscope.trace.category import Kind
 from stepscope.trace.host_cause import ORDER, RANK
@@ -113,6 +113,21 @@ def host_causes(timeline: HostTimeline | None, main: int | None, low: int, high:
         if mask.any():
             found[FIRST_CAUSE + int(FROM_HOST[rank])] = union(start[mask], end[mask], is_sorted=True)
     return HostCauses(found)
+
+
+def told_preprocess(causes: HostCauses, bounds: I64, launched_ns: I64) -> HostCauses:
+    """Host work of a step before its first launch is preprocessing where it is long, as in the accounting;
+    `launched_ns` is sorted."""
+    at = np.searchsorted(launched_ns, bounds[:-1], side="left")
+    has = at < len(launched_ns)
+    first = np.minimum(launched_ns[np.minimum(at, len(launched_ns) - 1)], bounds[1:])[has]
+    begin = bounds[:-1][has]
+    work = join(causes.of("launch"), causes.of("python"))
+    is_long = time_before(work, first) - time_before(work, begin) > PREPROCESS_SHARE * np.diff(bounds)[has]
+    found = intersect(work, union(begin[is_long], first[is_long]))
+    if not len(found):
+        return causes
+    return HostCauses({**causes.without(found).sets, FIRST_CAUSE + PREPROCESS: found})
 
 
 def holes(times: I64, skipped: Intervals, step_ns: float) -> I64:

@@ -17,6 +17,7 @@ from stepscope.analyse.replay.host import (
     holes,
     host_causes,
     time_before,
+    told_preprocess,
 )
 from stepscope.analyse.replay.lag import Lags, lags
 from stepscope.analyse.replay.program import BASE, INPUT, NO_LAUNCH, OVERLAP, PARTS
@@ -133,7 +134,9 @@ def recorded(
     talks = np.flatnonzero(q.part == COMMUNICATION)
     talks = talks[np.argsort(q.issued_ns[talks], kind="stable")]
     held = _waits(trace, threads, q, launch_row, bounds)
-    causes = host_causes(threads.timeline, threads.main, low, high)
+    causes = told_preprocess(
+        host_causes(threads.timeline, threads.main, low, high), bounds, np.unique(q.launch_ns[q.has_launch])
+    )
     part = _part_of(q, kind)
     return Record(
         q=q,
