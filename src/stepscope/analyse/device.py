@@ -33,6 +33,7 @@ from stepscope.analyse.idle import (
 )
 from stepscope.analyse.launched import Launched
 from stepscope.analyse.phase import optimizer_steps
+from stepscope.analyse.replay.build import program_of
 from stepscope.analyse.stretch import pauses, python_stall_ns
 from stepscope.analyse.timeline import timeline
 from stepscope.analyse.use import UsedSteps
@@ -183,6 +184,15 @@ def analyse_device(p: Process, device: int) -> DeviceResult:
         timeline=_timeline(p, scopes[0], activities, idle, is_idle_told=status != "withheld"),
         idle=idle_spans(
             idle, f"device {device}" if device >= 0 else "device", is_withheld=status == "withheld"
+        ),
+        program=program_of(
+            p.trace,
+            p.threads,
+            p.used,
+            activities,
+            who.kind,
+            rank=p.rank,
+            status=status,
         ),
     )
     issues = [*_unexplained(rows[0], analysis.numbers)]

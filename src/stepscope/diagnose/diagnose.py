@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stepscope.analyse.gradient import with_peers
+from stepscope.analyse.replay.job import replay
 from stepscope.diagnose import card, data, memory, verdict, word
 from stepscope.diagnose.finding import findings
 from stepscope.diagnose.job import join_ranks
@@ -54,6 +55,12 @@ MOST_ROWS, LEAST_ROWS = 200, 10
 def _most_rows(num_analyses: int) -> int:
     """Rows of each table that one of so many ranks may have; an analysis has 50 at most."""
     return max(LEAST_ROWS, MOST_ROWS // max(num_analyses, 1))
+
+
+def _replay(analyses: Sequence[RankAnalysis]) -> report.Replay | None:
+    """Of one device alone: several ranks wait for each other, and only the join knows for whom."""
+    programs = [device.program for analysis in analyses for device in analysis.devices]
+    return replay(programs) if len(programs) == 1 else None
 
 
 def diagnose(
@@ -117,5 +124,6 @@ def diagnose(
         ),
         ruled_out=_ruled_out(rows, options.lang),
         undecided=open_,
+        replay=_replay(analyses),
         next=next_command(analyses, inputs, health, told, open_, options.catalog, options.lang),
     )

@@ -82,6 +82,8 @@ class DeviceAnalysis:
     `math_attention`, `batched_launch_share`."""
     idle: IdleSpans | None = None
     """Every piece of idle time over the trace; `None` once it was dropped with the columns."""
+    program: object | None = None
+    """What `stepscope.analyse.replay` plays of it; `None` without steps or device work."""
 
 
 CUT_CODES = ("truncated", "mixed_writers", "malformed_events")
