@@ -276,6 +276,7 @@ def _peer(
             texts,
         ),
         hidden=intersect(parts.communication, parts.compute),
+        program=analysis.program,
         culprits=_named(analysis),
         link_bytes_per_second=link,
         strip=peer.strip(int(whole.start_ns[0]), int(whole.end_ns[0]), parts, idle, is_withheld=is_withheld),

@@ -124,6 +124,6 @@ def diagnose(
         ),
         ruled_out=_ruled_out(rows, options.lang),
         undecided=open_,
-        replay=_replay(analyses),
+        replay=_replay(analyses) if job.joined is None else job.replay,
         next=next_command(analyses, inputs, health, told, open_, options.catalog, options.lang),
     )

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from stepscope.analyse import joined as join_
 from stepscope.analyse.joined import Joined
 from stepscope.analyse.lateness import Lateness, lateness
+from stepscope.analyse.replay.job import replay
 from stepscope.diagnose.collective import collective_rows, slower_group, transfer_rate
 from stepscope.diagnose.map import rank_map
 from stepscope.diagnose.straggler import (
@@ -57,6 +58,7 @@ class Job:
     lateness: report.Lateness | None = None
     rank_map: report.RankMap | None = None
     imbalance: report.Imbalance | None = None
+    replay: report.Replay | None = None
     late_ranks: Mapping[str, LateRanks] = field(default_factory=dict)
     """The number that a rule asks for -> who is late for its reason."""
     issues: tuple[report.HealthIssue, ...] = ()
@@ -112,6 +114,7 @@ def join_ranks(analyses: Sequence[RankAnalysis]) -> Job:
             for kind in kinds
         },
         imbalance=imbalance(kept, kinds, pipeline, heavy, is_known=status != "withheld"),
+        replay=_replayed(whole),
         lateness=_told(whole, late, found, status, why),
         rank_map=rank_map(whole) if whole.clocks.has_one_axis else None,
         issues=(*issues, *suspect),
@@ -365,6 +368,19 @@ def _numbers(
             numbers["transfer_link_share"] = rate / link
     slower = slower_group(whole, place)
     return numbers if slower is None else {**numbers, "slower_group_ratio": slower}
+
+
+def _replayed(whole: Joined) -> report.Replay | None:
+    """The replay of all ranks, which wait for each other where their calls were matched."""
+    calls = whole.calls
+    instance = np.where(whole.wait_ns >= 0, whole.matching.instance, -1)
+    rows = [np.flatnonzero(calls.rank == place) for place in range(calls.num_ranks)]
+    return replay(
+        [table.program for table in whole.tables],
+        [instance[mine] for mine in rows],
+        [whole.start_ns[mine] for mine in rows],
+        [whole.end_ns[mine] for mine in rows],
+    )
 
 
 def _late_ranks(rows: Sequence[report.Straggler], whole: Joined) -> LateRanks:

@@ -132,5 +132,5 @@ class PeerTable:
     """One direction of the device's link, `None` where the device is not in our table."""
     strip: Strip | None = None
     program: object | None = None
-    """What `stepscope.analyse.replay` plays; opaque here."""
+    """What `stepscope.analyse.replay` plays, parallel to the collectives; opaque here."""
     numbers: Mapping[str, float] = field(default_factory=dict)

@@ -13,6 +13,7 @@ from stepscope.analyse.replay.graph import CycleError, Graph, critical_edges, gr
 from stepscope.analyse.replay.program import (
     BASE,
     COMMUNICATION,
+    IMBALANCE,
     NEVER,
     OVERLAP,
     PARTS,
@@ -198,8 +199,9 @@ def _join(
     if table is not None and len(programs) > 1:
         matched, transfer = _matched(programs, table)
         lighter, ranks = levelled(programs, matched)
-        scenarios = (*scenarios, STRAGGLER)
-        weight = np.concatenate([weight, lighter[None]])
+        even, _ = levelled(programs, matched, is_even=True)
+        scenarios = (*scenarios, STRAGGLER, IMBALANCE)
+        weight = np.concatenate([weight, lighter[None], even[None]])
         meet = len(begin) + np.arange(len(transfer))
         begin = np.append(begin, np.full(len(transfer), NEVER, dtype=np.int64))
         sources, targets, times, owners = [source], [target], [], [rank_of]

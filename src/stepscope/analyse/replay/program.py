@@ -22,7 +22,8 @@ FIRST_CAUSE = PARTS.index(IDLE_CAUSES[0])
 QUEUED, LAUNCH, UNKNOWN = (PARTS.index(cause) for cause in ("queued", "launch", "unknown"))
 HOST_SYNC, COPY_WAIT = PARTS.index("host_sync"), PARTS.index("copy_wait")
 
-BASE, INPUT, NO_LAUNCH, OVERLAP, STRAGGLER = "base", "input", "launch", "communication", "straggler"
+BASE, INPUT, NO_LAUNCH, OVERLAP = "base", "input", "launch", "communication"
+STRAGGLER, IMBALANCE = "straggler", "imbalance"
 NEVER = -(2**60)
 """Weight of an edge that does not hold in a scenario: beyond any time, and far from overflow."""
 

@@ -15,8 +15,12 @@ LARGE_OF_MOST = 0.5
 """Ranks are named whose work shrinks by at least so much of what the most is."""
 
 
-def levelled(programs: Sequence[Program], matched: Sequence[I64]) -> tuple[I64, tuple[int, ...]]:
+def levelled(
+    programs: Sequence[Program], matched: Sequence[I64], *, is_even: bool = False
+) -> tuple[I64, tuple[int, ...]]:
     """Weights of all edges, program after program, and the ranks that work less than before.
+
+    With `is_even` device work is dealt out anew: every rank has the mean of all, those with less have more.
 
     A segment is what a rank does between issuing two matched collectives, one after the other; ranks that
     have the same two compare. Host work above their lower median is taken from its longest stretches: what
@@ -49,13 +53,18 @@ def levelled(programs: Sequence[Program], matched: Sequence[I64]) -> tuple[I64, 
     key_all, who = np.concatenate(keys), np.concatenate(owner)
     host_all, device_all = np.concatenate(host), np.concatenate(device)
     host_low, device_low = _lower_median(key_all, host_all), _lower_median(key_all, device_all)
+    most_share = 1.0
+    if is_even:
+        device_low, most_share = _mean(key_all, device_all), np.inf
     weights, saved = [], np.zeros(len(programs), dtype=np.int64)
     for i, p in enumerate(programs):
         mine = who == i
         order = np.searchsorted(key_all[mine], segment_key[i])
         cut_host = np.maximum(host_all - host_low, 0)[mine]
         own_device = device_all[mine]
-        share = np.where(own_device > 0, np.minimum(device_low[mine] / np.maximum(own_device, 1), 1.0), 1.0)
+        share = np.ones(len(own_device))
+        has = own_device > 0
+        share[has] = np.minimum(device_low[mine][has] / own_device[has], most_share)
         weights.append(_lighter(p, order, cut_host, share))
         saved[i] = int(cut_host.sum() + ((1 - share) * own_device).sum())
     most = int(saved.max(initial=0))
@@ -92,6 +101,14 @@ def _lower_median(key: I64, value: I64) -> I64:
     result = np.empty(len(key), dtype=np.int64)
     result[order] = np.repeat(middle, count)
     return result
+
+
+def _mean(key: I64, value: I64) -> I64:
+    """Of each entry the mean of the values with its key."""
+    _, which, count = np.unique(key, return_inverse=True, return_counts=True)
+    total = np.bincount(which, weights=value)
+    mean: I64 = np.round(total / count).astype(np.int64)[which]
+    return mean
 
 
 def _lighter(p: Program, key_of: I64, cut_ns: I64, share: np.ndarray) -> I64:

@@ -129,7 +129,8 @@ class WhatIf(Part, frozen=True, kw_only=True):
     """Step time with one cause removed, by replaying the recorded dependencies."""
 
     remove: str
-    """`input`, `straggler`, `communication` (perfect overlap), `launch`, `imbalance` (every operation at the
+    """`input`, `straggler` (no rank works longer than the median one), `imbalance` (all ranks have the mean
+    of their work), `communication` (perfect overlap), `launch`, `imbalance` (every operation at the
     mean of its kind), or `compute.<class>` at half its time."""
     step_ns: int
     """Mean step time of the untouched replay."""
