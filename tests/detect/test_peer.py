@@ -35,6 +35,15 @@ def test_equal_ranks_have_no_straggler_in_200_seeds(num_ranks: int, num_steps: i
         assert by_ratio(heavy(x, seed) if is_heavy else x).deviants == (), seed
 
 
+@pytest.mark.parametrize(("num_ranks", "num_steps"), [(4, 300), (8, 100), (16, 100)])
+def test_steps_that_resemble_their_neighbours_make_no_straggler(num_ranks: int, num_steps: int) -> None:
+    for seed in range(60):
+        noise = np.random.default_rng([seed, 3]).standard_normal((num_ranks, num_steps))
+        for step in range(1, num_steps):
+            noise[:, step] = 0.6 * noise[:, step - 1] + 0.8 * noise[:, step]
+        assert by_ratio(100 * (1 + 0.02 * noise)).deviants == (), seed
+
+
 @pytest.mark.parametrize("is_heavy", [False, True])
 def test_64_equal_ranks_over_500_steps_have_none(is_heavy: bool) -> None:
     for seed in range(25):
@@ -42,7 +51,7 @@ def test_64_equal_ranks_over_500_steps_have_none(is_heavy: bool) -> None:
         assert by_ratio(heavy(x, seed) if is_heavy else x).deviants == (), seed
 
 
-@pytest.mark.parametrize(("num_ranks", "least"), [(2, 0.75), (3, 0.9), (4, 0.9), (8, 0.9), (64, 0.9)])
+@pytest.mark.parametrize(("num_ranks", "least"), [(2, 0.65), (3, 0.9), (4, 0.9), (8, 0.9), (64, 0.9)])
 def test_a_rank_3_percent_slower_is_named_within_20_steps(num_ranks: int, least: float) -> None:
     named = 0
     for seed in range(SEEDS):

@@ -76,6 +76,30 @@ def test_a_table_without_a_unit_has_shares_and_no_times(tmp_path: Path) -> None:
     assert (report.lateness.noise_ns, report.lateness.rows) == (None, ())
 
 
+def test_only_the_steps_asked_for_are_judged(tmp_path: Path) -> None:
+    path = csv(tmp_path / "steps.csv", slow=1.2)
+    (slow,) = diagnose(path, steps=(10, 29)).stragglers
+    assert (slow.num_steps, slow.late_steps[0], slow.late_steps[-1]) == (20, 10, 29)
+    made = diagnose(parquet(tmp_path / "t.parquet", timeline(1)), steps=(1, 3))
+    assert made.replay is not None
+    assert made.replay.num_steps == 3
+    with pytest.raises(
+        StepscopeError, match=r"no step from 90 to 99 in the inputs: steps 0 to 39 are recorded"
+    ):
+        diagnose(path, steps=(90, 99))
+
+
+def test_cells_left_out_are_named_by_the_name_that_is_shown(tmp_path: Path) -> None:
+    path = csv(tmp_path / "steps.csv")
+    path.write_text(path.read_text() + "3,40,nan\n0,0,100\n")
+    report = diagnose(path, shown_as={str(path): "run.csv"})
+    assert [(i.code, i.count, i.effect) for i in report.health.issues] == [
+        ("malformed_events", 1, "none"),
+        ("malformed_events", 1, "degraded"),
+    ]
+    assert all(i.detail.startswith("run.csv: 1 ") for i in report.health.issues)
+
+
 def test_one_rank_alone_is_withheld(tmp_path: Path) -> None:
     report = sound(diagnose(csv(tmp_path / "steps.csv", ranks=1)))
     assert report.lateness is not None

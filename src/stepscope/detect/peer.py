@@ -59,8 +59,8 @@ class Threshold:
     """From 10 % a group of slower ranks is named one by one: the gate of published fleet detectors."""
     late_ratio: float = 0.05
     """Least lateness of one step that counts (the smallest effect worth a note)."""
-    late_sigmas: float = 3.5
-    """And in noise: one in 4,000 ordinary cells."""
+    late_sigmas: float = 3.0
+    """And in noise, as the gate of a single series has it: one in 740 ordinary cells."""
     runs: tuple[int, int] = (6, 8)
     """Late in so many of so many steps in a row. Fewer alarms than three in a row: steps are not
     independent, and evaluation or a checkpoint takes up to four."""
@@ -322,7 +322,8 @@ def _always(
 ) -> tuple[Flags, Flags]:
     """Rows that are behind in the whole window, and rows that are so as a kind."""
     known = np.isfinite(level)
-    error = 1.2533 * sigma * _wander(excess, sigma) / np.sqrt(np.maximum(counts, 1))
+    widened = max(_wander(excess, sigma), math.sqrt(_memory(excess)))
+    error = 1.2533 * sigma * widened / np.sqrt(np.maximum(counts, 1))
     spread = np.zeros(len(level))
     places = np.flatnonzero(known)
     if len(places) > 4:
@@ -417,6 +418,7 @@ def _changed(beyond: F64, sigma: float, limit: Threshold) -> Flags:
     result = np.zeros(beyond.shape, dtype=bool)
     if height is None:
         return result
+    height *= _memory(u)
     path = np.cumsum(np.where(np.isfinite(u), u, 0.0), axis=1)
     lowest = np.minimum(np.minimum.accumulate(path, axis=1), 0.0)
     climbed = path - lowest
@@ -450,6 +452,21 @@ def _limit_of(u: F64, chance: float) -> float | None:
         else:
             low = theta
     return math.log(max(len(u), 1) / chance) / max(low, 1e-3)
+
+
+def _memory(x: F64) -> float:
+    """By how much the variance of sums of steps exceeds that of independent steps: (1 + r) / (1 - r) with r
+    the correlation of a step with the one before, of the median rank; 1 or more."""
+    found = []
+    for row in x:
+        known = row[np.isfinite(row)]
+        known = known - known.mean() if len(known) else known
+        power = float((known**2).sum())
+        if len(known) >= 8 and power > 0:
+            # The sum over so few steps is too small by about 1 / n.
+            found.append(float((known[1:] * known[:-1]).sum()) / power + 1 / len(known))
+    r = min(max(float(np.median(found)), 0.0), 0.9) if found else 0.0
+    return (1 + r) / (1 - r)
 
 
 def _alternates(shown: Flags, found: list[Deviant]) -> bool:

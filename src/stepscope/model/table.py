@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -63,4 +65,22 @@ class Timeline:
 Table = StepTimes | Timeline
 """What a report about a table is made of."""
 
-__all__ = ["I32", "I64", "StepTimes", "Table", "Timeline"]
+
+def table_of_steps(table: Table, steps: tuple[int, int]) -> Table | None:
+    """The table with these steps only, both ends included; `None` where it has none of them."""
+    first, last = steps
+    if isinstance(table, StepTimes):
+        number = np.array(table.steps)
+        columns = np.flatnonzero((number >= first) & (number <= last))
+        if not len(columns):
+            return None
+        kept = tuple(number[columns].tolist())
+        return dataclasses.replace(table, steps=kept, duration=table.duration[:, columns])
+    rows = np.flatnonzero((table.step >= first) & (table.step <= last))
+    if not len(rows):
+        return None
+    each: dict[str, Any] = {field.name: getattr(table, field.name) for field in dataclasses.fields(table)}
+    kept_rows: dict[str, Any] = {
+        name: value[rows] for name, value in each.items() if isinstance(value, np.ndarray)
+    }
+    return dataclasses.replace(table, **kept_rows)

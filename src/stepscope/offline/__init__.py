@@ -192,7 +192,8 @@ def diagnosed(
         if rank is None or row.rank in (None, rank)
     ]
     report = diagnose_ranks(analyses, inputs, options, memory)
-    report = with_tables(report, [read.table for read in reads if read.table is not None], lang)
+    tables = [dataclasses.replace(r.table, name=r.input.name) for r in reads if r.table is not None]
+    report = with_tables(report, tables, lang)
     known = redact.NOBODY
     for read in reads:
         known = known | read.known

@@ -16,7 +16,7 @@ from stepscope.model import redact
 from stepscope.model.analysis import RankAnalysis
 from stepscope.model.error import InputError, RefusedError, StepscopeError, UnusableError, UsageError
 from stepscope.model.report import HealthIssue, Input, InputKind, Memory
-from stepscope.model.table import Table, Timeline
+from stepscope.model.table import StepTimes, Table, Timeline, table_of_steps
 from stepscope.model.trace import Trace
 
 OnProgress = Callable[[str, int, int], None]
@@ -128,7 +128,7 @@ def _read_one(
     from stepscope.trace.load import rank_of
 
     if is_table(name):
-        return read_table(name)
+        return read_table(name, wanted.steps)
     if is_snapshot(name, file.head(name)):
         return _read_snapshot(name)
     try:
@@ -189,7 +189,7 @@ def is_meant_table(path: str) -> bool:
     return timeline_table.is_timeline_table(path) or step_table.is_step_table(path, file.head(path, 4096))
 
 
-def read_table(name: str) -> Read:
+def read_table(name: str, steps: tuple[int, int] | None = None) -> Read:
     """Read one table of step times or timeline. Of its text only the kinds of operations go on."""
     from stepscope.sources import file
     from stepscope.sources.catalog import step_table, timeline_table
@@ -218,7 +218,9 @@ def read_table(name: str) -> Read:
         events=events,
         redacted=num_secrets,
     )
-    return Read(given, name, table=table)
+    numbers = sorted(set(table.steps if isinstance(table, StepTimes) else table.step.tolist()))
+    recorded = (int(numbers[0]), int(numbers[-1]))
+    return Read(given, name, table=table_of_steps(table, steps) if steps else table, recorded=recorded)
 
 
 def _read_snapshot(name: str) -> Read:
@@ -264,6 +266,8 @@ def _dropped(analysis: RankAnalysis) -> RankAnalysis:
 def check_steps(steps: tuple[int, int], reads: Sequence[Read]) -> None:
     """Refuse a range in which no input has a step: an answer about other steps would be a wrong one."""
     if any(analysis.steps for read in reads for analysis in read.analyses):
+        return
+    if any(read.table is not None for read in reads):
         return
     ranges = [read.recorded for read in reads if read.recorded is not None]
     there = (
