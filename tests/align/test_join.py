@@ -62,7 +62,7 @@ def clock_errors(made, joined):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("number", "seed"), [(2, 1), (3, 2), (8, 3), (17, 4), (64, 5)])
 def test_pairs_are_true_and_clocks_are_found(kind, number, seed):
-    for extra in range(3):
+    for extra in range(3 if number < 64 else 1):
         made = make(Job(number, seed * 10 + extra, **KINDS[kind]))
         joined = join(made.tables)
         wrong, share = wrong_pairs(made, joined)
@@ -134,7 +134,7 @@ def named(job):
 
 
 @pytest.mark.parametrize("tail", [0.0, 0.01])
-@pytest.mark.parametrize(("number", "steps"), [(2, 40), (8, 20), (16, 60)])
+@pytest.mark.parametrize(("number", "steps"), [(2, 40), (8, 20), (16, 20)])
 def test_of_equal_ranks_not_one_is_named(tail, number, steps):
     for seed in range(SEEDS):
         job = Job(number, seed, num_steps=steps, per_step=1, sequence=True, tail=tail)

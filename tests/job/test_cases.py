@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from stepscope import offline
 from stepscope.analyse.joined import duration_split
 from tests.analyse.build import BASE_NS, Build
-from tests.job.made import collective, diagnose, ranks
+from tests.job.made import collective, diagnose, ranks, write
 
 
 def straggler_of(report):
@@ -200,3 +201,41 @@ def test_34_the_victim_stays_longest(tmp_path):
 def test_one_step_tells_no_persistence(tmp_path):
     report = diagnose(tmp_path, training(lambda rank, step: 50 * (rank == 1), steps=1))
     assert [(row.rank, row.persistence) for row in report.stragglers] == [(1, "unknown")]
+
+
+def test_20_what_is_claimed_of_communication_is_never_more_than_was_exposed(tmp_path):
+    """1,149.68 ms exposed, all of it in collectives of which 1,117.28 ms are waiting: one budget."""
+    made = ranks(2)
+    for each, start in zip(made, (1_000, 1_118_280), strict=True):
+        each.step(0, 0, 1_150_700)
+        each.op("aten::mm", 1, 5)
+        each.kernel("gemm", 10, start, launched=(2, 4))
+        collective(each, start, 1_150_680, launched=(6, 8))
+    report = diagnose(tmp_path, made)
+    row = next(r for r in report.accounting if r.rank == 0 and r.scope == "steps")
+    assert row.communication_exposed_ns == 1_149_680_000
+    assert row.communication.wait_ns == 1_117_280_000
+    for rank in (0, 1):
+        exposed = next(
+            r.communication_exposed_ns for r in report.accounting if r.rank == rank and r.scope == "steps"
+        )
+        claimed = [
+            finding.cost.time_ns
+            for finding in report.findings
+            if finding.cost is not None
+            and finding.cost.of == "communication_exposed"
+            and finding.subject.ranks == (rank,)
+        ]
+        assert sum(claimed) <= exposed
+
+
+def test_35_a_file_that_two_ranks_wrote_does_not_stop_the_others(tmp_path):
+    made = training(lambda rank, step: 50 * (rank == 1), number=4)
+    folder = write(tmp_path, made[:3])
+    first, second = made[3].write(), made[2].write()
+    cut = int(len(first) * 0.4)
+    (folder / "rank3.json").write_text(first[:cut] + second)
+    report = offline.diagnose(folder)
+    assert [row.rank for row in report.stragglers] == [1]
+    (issue,) = [i for i in report.health.issues if i.code == "mixed_writers"]
+    assert "byte" in issue.detail

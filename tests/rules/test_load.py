@@ -46,6 +46,7 @@ IDS = [
     "python-stall",
     "recomputation",
     "sequence-imbalance",
+    "slow-bus",
     "slow-group",
     "slow-rank",
     "slow-transfer",

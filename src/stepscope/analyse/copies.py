@@ -100,3 +100,30 @@ def _upload_bytes(trace: Trace, row: I32, cost: npt.NDArray[np.float64]) -> dict
     if not known.any():
         return {}
     return {"pageable_upload_bytes": float(np.average(trace.gpu.bytes[at[known]], weights=cost[known]))}
+
+
+LARGE_COPY_BYTES = 1_000_000
+"""Below a megabyte the call, and not the bus, sets the time of a copy."""
+_PINNED = re.compile(r"pinned", re.IGNORECASE)
+
+
+def pinned_rate(trace: Trace, activities: Activities, bus_bytes_per_second: float | None) -> dict[str, float]:
+    """`pinned_copy_bus_share`: the fastest tenth of large copies over the bus from or to pinned memory,
+    against one direction of it, 0..1; `pinned_copy_bytes_per_second` the same rate. Empty without such
+    copies or an unknown bus.
+
+    The fastest ones: copies that share the bus with others are slower, and say nothing of it.
+    """
+    which = np.flatnonzero(activities.part == COPY)
+    if not len(which) or bus_bytes_per_second is None or not len(trace.gpu.row):
+        return {}
+    named = np.array([bool(_PINNED.search(n)) and bool(HOST_COPY.search(n)) for n in trace.names])
+    row = activities.row[which]
+    at = np.minimum(np.searchsorted(trace.gpu.row, row), len(trace.gpu.row) - 1)
+    size = np.where(trace.gpu.row[at] == row, trace.gpu.bytes[at], 0)
+    time = (activities.end_ns - activities.start_ns)[which]
+    chosen = named[trace.spans.name_id[row]] & (size >= LARGE_COPY_BYTES) & (time > 0)
+    if chosen.sum() < 3:
+        return {}
+    rate = float(np.quantile(size[chosen] / (time[chosen] / 1e9), 0.9))
+    return {"pinned_copy_bus_share": rate / bus_bytes_per_second, "pinned_copy_bytes_per_second": rate}

@@ -172,6 +172,9 @@ def analyse_device(p: Process, device: int) -> DeviceResult:
         | collective.plausibility(found, overlap_ns(*found.span, parts.communication_exposed), link)
         | gradient.small(found, exposed_ns, rows[0].num_steps)
         | gradient.repeated_syncs(p.trace, p.kinds, activities, found, exposed_ns)
+        | copies.pinned_rate(
+            p.trace, activities, hardware.pcie_bytes_per_second if hardware is not None else None
+        )
         | _contention(p, activities, parts, inside, rows[0].total_ns)
         | copies.ways(
             p.trace,

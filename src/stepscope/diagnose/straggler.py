@@ -37,59 +37,121 @@ class Found:
     why: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """Ranks (as places) with the columns in which they are late."""
+
+    columns: dict[int, npt.NDArray[np.int64]]
+    persistence: report.Persistence
+    noise_ns: int
+    least_ns: float
+    why: str | None = None
+
+
 def stragglers(whole: Joined, late: Lateness, steps_ns: int) -> Found:
     """Decide who is late, with its cost and reason."""
     num_steps = int(np.isfinite(late.lateness_ns).any(axis=0).sum())
     if not num_steps:
         return Found(why="no synchronising collective was matched")
-    step_ns = steps_ns / max(num_steps, 1)
-    clock = whole.clock_noise_ns
+    judged = _judged(whole, late, steps_ns / num_steps, num_steps)
     if num_steps >= LEAST_SERIES:
-        least = max(clock, LEAST_STEP_SHARE * step_ns)
-        gate = by_lateness(late.delay_ns, least)
-        is_late = np.asarray(gate.late)
-        noise = max(clock, round(gate.least))
-        persistence = gate.persistence
-        named = [each.rank for each in gate.deviants]
-        columns = {each.rank: np.array(each.steps, dtype=np.int64) for each in gate.deviants}
-        why = gate.why
-        if not named and is_somebody_late(gate.late, JOINED):
-            named, persistence = np.flatnonzero(is_late.any(axis=1)).tolist(), "moving"
-            columns = {rank: np.flatnonzero(is_late[rank]) for rank in named}
-    else:
+        judged = _taking_turns(whole, late, judged, steps_ns) or judged
+    least_cost = LEAST_COST_SHARE if num_steps >= LEAST_SERIES else FEW_STEP_SHARE
+    # A rank is a straggler by what others wait for it, not by coming late where nobody was held up.
+    rows = [
+        _row(whole, late, rank, columns, judged.persistence, steps_ns, num_steps)
+        for rank, columns in judged.columns.items()
+        if len(columns) and _cost(late, rank, columns) >= least_cost * steps_ns
+    ]
+    rows.sort(key=lambda row: -(row.cost_ns or 0))
+    return Found(tuple(rows), judged.noise_ns, judged.why)
+
+
+def _judged(whole: Joined, late: Lateness, step_ns: float, num_steps: int) -> _Judged:
+    """Who is late by the steps alone."""
+    clock = whole.clock_noise_ns
+    if num_steps < LEAST_SERIES:
         least = max(clock, FEW_STEP_SHARE * step_ns)
         few = few_steps(late.lateness_ns, least, _times_last(whole, late))
-        is_late, persistence, named, why = few.late, few.persistence, list(few.ranks), None
-        noise = round(few.noise)
-        columns = {rank: np.flatnonzero(is_late[rank]) for rank in named}
-    rows = []
-    for rank in named:
-        mine = columns[rank]
-        # A rank is a straggler by what others wait for it, not by coming late where nobody was held up.
-        cost = int(np.nansum(late.cost_ns[rank, mine]))
-        least_cost = LEAST_COST_SHARE if num_steps >= LEAST_SERIES else FEW_STEP_SHARE
-        if not len(mine) or cost < least_cost * steps_ns:
-            continue
-        why_late, culprit = reason(late, whole.tables, rank, mine)
-        told = late.agrees[rank, mine]
-        told = told[np.isfinite(told)]
-        rows.append(
-            report.Straggler(
-                rank=rank_of(whole.tables[rank]),
-                lateness_ns=round(float(np.median(late.lateness_ns[rank, mine]))),
-                cost_ns=cost,
-                persistence=persistence if late.has_steps else "unknown",
-                reason=why_late,
-                share=min(1.0, cost / steps_ns) if steps_ns else None,
-                num_steps=num_steps if late.has_steps else None,
-                num_late=len(mine) if late.has_steps else None,
-                late_steps=tuple(late.steps[mine[:MOST_TOLD_STEPS]].tolist()) if late.has_steps else (),
-                culprit=culprit,
-                is_confirmed=bool(told.mean() >= 0.5) if len(told) else None,
-            )
-        )
-    rows.sort(key=lambda row: -(row.cost_ns or 0))
-    return Found(tuple(rows), int(noise), why)
+        columns = {rank: np.flatnonzero(few.late[rank]) for rank in few.ranks}
+        return _Judged(columns, few.persistence, round(few.noise), least)
+    least = max(clock, LEAST_STEP_SHARE * step_ns)
+    gate = by_lateness(late.delay_ns, least)
+    noise = max(clock, round(gate.least))
+    columns = {each.rank: np.array(each.steps, dtype=np.int64) for each in gate.deviants}
+    if not columns and is_somebody_late(gate.late, JOINED):
+        is_late = np.asarray(gate.late)
+        columns = {
+            rank: np.flatnonzero(is_late[rank]) for rank in np.flatnonzero(is_late.any(axis=1)).tolist()
+        }
+        return _Judged(columns, "moving", noise, least, gate.why)
+    return _Judged(columns, gate.persistence, noise, least, gate.why)
+
+
+TURNS_SHARE = 0.05
+"""Uneven work is a matter from this share of the window on."""
+MOST_OF_ONE = 0.6
+"""A rank with more of the cost than this is late itself, and takes no turns."""
+
+
+def _taking_turns(whole: Joined, late: Lateness, judged: _Judged, steps_ns: int) -> _Judged | None:
+    """Ranks that come last in turns because each has more to compute in its steps; `None` where it is not so.
+
+    Where the work of all ranks varies widely nobody stands out from the spread, and all pay for it.
+    """
+    with np.errstate(invalid="ignore"):
+        is_last = (late.cost_ns > 0) & (late.lateness_ns > judged.least_ns)
+    columns = {rank: np.flatnonzero(is_last[rank]) for rank in np.flatnonzero(is_last.any(axis=1)).tolist()}
+    cost = {rank: _cost(late, rank, mine) for rank, mine in columns.items()}
+    total = sum(cost.values())
+    if total < TURNS_SHARE * steps_ns or max(cost.values()) > MOST_OF_ONE * total:
+        return None
+    working = {
+        rank: mine
+        for rank, mine in columns.items()
+        if reason(late, whole.tables, rank, mine)[0] == "more_work"
+    }
+    if len(working) < 2 or sum(cost[rank] for rank in working) < MOST_OF_ONE * total:
+        return None
+    # Of those that stand out for themselves, by what they do in all steps, nothing is taken away.
+    always = [rank for rank, mine in judged.columns.items() if len(mine) >= 0.75 * late.lateness_ns.shape[1]]
+    if always:
+        return None
+    return _Judged(working, "moving", judged.noise_ns, judged.least_ns, judged.why)
+
+
+def _cost(late: Lateness, rank: int, columns: npt.NDArray[np.int64]) -> int:
+    return int(np.nansum(late.cost_ns[rank, columns]))
+
+
+def _row(
+    whole: Joined,
+    late: Lateness,
+    rank: int,
+    columns: npt.NDArray[np.int64],
+    persistence: report.Persistence,
+    steps_ns: int,
+    num_steps: int,
+) -> report.Straggler:
+    """One rank that is late in these columns."""
+    cost = _cost(late, rank, columns)
+    why_late, culprit = reason(late, whole.tables, rank, columns)
+    told = late.agrees[rank, columns]
+    told = told[np.isfinite(told)]
+    has_steps = late.has_steps
+    return report.Straggler(
+        rank=rank_of(whole.tables[rank]),
+        lateness_ns=round(float(np.median(late.lateness_ns[rank, columns]))),
+        cost_ns=cost,
+        persistence=persistence if has_steps else "unknown",
+        reason=why_late,
+        share=min(1.0, cost / steps_ns) if steps_ns else None,
+        num_steps=num_steps if has_steps else None,
+        num_late=len(columns) if has_steps else None,
+        late_steps=tuple(late.steps[columns[:MOST_TOLD_STEPS]].tolist()) if has_steps else (),
+        culprit=culprit,
+        is_confirmed=bool(told.mean() >= 0.5) if len(told) else None,
+    )
 
 
 def _times_last(whole: Joined, late: Lateness) -> npt.NDArray[np.int64]:
@@ -215,6 +277,9 @@ def imbalance(
         "rank": ("bad_worker", "the late rank has no more to compute than its peers"),
     }
     class_, why = classes.get(largest, ("unknown", "ranks are late, and why is not known"))
+    has_more = any(row.reason == "more_work" for row in rows if row.rank in mine)
     if class_ == "bad_worker" and (is_moving or len(mine) > 1 or rows[0].persistence == "unknown"):
         class_, why = "unknown", "it is not the same rank in all steps, or too few steps tell"
+    elif class_ == "bad_worker" and has_more:
+        class_, why = "unknown", "the same rank always has more to compute than its peers"
     return report.Imbalance(class_=class_, why=why, ranks=mine, bubble_share=bubbles)

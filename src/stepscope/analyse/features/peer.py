@@ -130,3 +130,11 @@ hidden_communication_share = Feature(
     "Time in which communication ran beside computation, as a share of the step.",
     _hidden,
 )
+pinned_copy_bus_share = _number(
+    "pinned_copy_bus_share",
+    "ratio",
+    "Rate of the fastest large copies from or to pinned memory, against one direction of the bus.",
+)
+pinned_copy_bytes_per_second = _number(
+    "pinned_copy_bytes_per_second", "B/s", "Rate of the fastest large copies from or to pinned memory."
+)
