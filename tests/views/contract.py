@@ -325,9 +325,7 @@ SHAPE: dict[str, Any] = {
         "status!": "ok|degraded|withheld",
         "error_share!": 0.0,
         "num_steps!": 0,
-        "what_if!": [
-            {"remove!": "…", "step_ns!": 0, "predicted_ns!": 0, "gain_share!": 0.0, "ranks!": [0]}
-        ],
+        "what_if!": [{"remove!": "…", "step_ns!": 0, "predicted_ns!": 0, "gain_share!": 0.0, "ranks!": [0]}],
         "critical_path!": [{"part!": "…", "time_ns!": 0, "share!": 0.0, "rank": 0}],
         "why": "…",
     },
