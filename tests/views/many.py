@@ -11,6 +11,8 @@ from tests.diagnose import build
 from tests.diagnose.build import MS
 
 CELLS = 120
+PARTS = ("clocks", "collectives", "stragglers", "lateness", "rank_map", "imbalance", "replay")
+"""The parts of a report that speak of ranks together."""
 REPLAY = report.Replay(
     status="ok",
     error_share=0.012,

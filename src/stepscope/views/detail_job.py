@@ -45,6 +45,12 @@ JOB: tuple[tuple[str, str], ...] = (
         r"of two ranks it shows only that one is slower than the other",
         "只有两个 rank，仅能看出一个比另一个慢",
     ),
+    # why work is uneven: the figures that decide
+    (r"slowest worker against its stage ([\d.]+)", r"最慢 worker 与同 stage 之比 \1"),
+    (r"variation of one worker's micro-batches ([\d.]+)", r"单个 worker 各 micro-batch 的变异系数 \1"),
+    (r"correlation of forward and backward (-?[\d.]+)", r"前向与反向的相关系数 \1"),
+    (r"heaviest stage against the others ([\d.]+)", r"最重 stage 与其余之比 \1"),
+    (r"slowdown ([\d.]+)", r"放慢 \1"),
     # analyse/replay: why nothing is predicted
     (
         r"what the device waited for is not known: the accounting withholds its causes too",

@@ -6,11 +6,12 @@ Words for it are in `views/job_word.py`. Nothing here is shown where fewer than 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from stepscope.model import report
 from stepscope.model.report import IDLE_CAUSES
+from stepscope.views.label import MARK
 
 NOTHING = ""
 """The part of a cell in which nothing was recorded."""
@@ -18,6 +19,12 @@ LEVELS = 8
 """Steps of the scale of lateness: as many as there are blocks of a character's height."""
 WAIT, WAIT_HIDDEN = "map.wait", "map.wait_hidden"
 """Parts that only a job of many ranks has, as `PART` and `FILL` have the others."""
+MAP_MARK: Mapping[str, tuple[str, str]] = {
+    **MARK,
+    WAIT: ("~", "bold magenta"),
+    NOTHING: (".", "bright_black"),
+}
+"""The letter and the colour of every part of the map."""
 _PARTS = {
     "compute": "compute",
     "communication": "communication_exposed",

@@ -68,7 +68,7 @@ REASON: Mapping[str, Text] = {
     "more_work": _T(en="it has more work", zh="工作更多"),
     "unknown": _T(en="reason not known", zh="原因未知"),
 }
-CLASS: Mapping[report.ImbalanceClass, Text] = {
+CLASS: Mapping[str, Text] = {
     "bad_worker": _T(en="one slow worker", zh="个别 worker 较慢"),
     "sequence_length": _T(en="sequences of different length", zh="序列长度不一"),
     "stage": _T(en="stages of different weight", zh="各 stage 负载不同"),
@@ -151,7 +151,7 @@ def straggler_line(row: report.Straggler, lang: Lang, name: Callable[[str], str]
             else f"in {row.num_late} of {row.num_steps} step{'s' if row.num_steps != 1 else ''}"
         )
     cost = "" if row.share is None else f"{word('costs', lang)} {percent(row.share)}"
-    why = REASON[row.reason].in_(lang) if row.reason in REASON else row.reason
+    why = REASON[row.reason].in_(lang) if row.reason in REASON else name(row.reason)
     if row.culprit is not None:
         why += brackets(name(readable(row.culprit, _NAME)), lang)
     head = rank_name(row.rank, lang) + brackets(place_of(row, lang), lang)
@@ -350,7 +350,8 @@ def imbalance_line(report_: report.Report, lang: Lang, text: Callable[[str], str
         return ""
     who = ranks_name(found.ranks, lang) if found.ranks else ""
     stage = "" if found.stage is None else f"stage {found.stage}"
-    named = CLASS[found.class_].in_(lang) + brackets(joined((stage, who), lang), lang)
+    told = CLASS[found.class_].in_(lang) if found.class_ in CLASS else found.class_
+    named = told + brackets(joined((stage, who), lang), lang)
     slower = ""
     if found.slowdown is not None:
         times = f"{found.slowdown:.2f}"

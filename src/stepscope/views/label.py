@@ -175,6 +175,7 @@ UNIT: Mapping[str, Text] = {
     "kernels": Text(en="kernels", zh="个 kernel"),
     "launches": Text(en="launches", zh="次下发"),
     "steps": Text(en="steps", zh="步"),
+    "ranks": Text(en="ranks", zh="个 rank"),
     "collectives": Text(en="collectives", zh="次集合通信"),
     "syncs": Text(en="syncs", zh="次同步"),
     "ops": Text(en="ops", zh="个算子"),

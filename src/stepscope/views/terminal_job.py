@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from rich.padding import Padding
 from rich.text import Text as Styled
 
 from stepscope.model import report
 from stepscope.model.text import Lang, duration
-from stepscope.views.job import LEVELS, NOTHING, WAIT, heat, is_joined, late_ranks, strips, used_parts
+from stepscope.views.job import LEVELS, MAP_MARK, NOTHING, heat, is_joined, late_ranks, strips, used_parts
 from stepscope.views.job_word import (
     clock_line,
     collective_lines,
@@ -25,13 +25,12 @@ from stepscope.views.job_word import (
     sentences,
     what_if_lines,
 )
-from stepscope.views.label import MARK, joined
+from stepscope.views.label import joined
 from stepscope.views.page import Page
 
 MOST_ROWS, MOST_CELLS = 16, 60
 """Ranks with a row, and cells of one: as many as a screen has room for beside its other lines."""
 _LABEL = 2
-_MARK: Mapping[str, tuple[str, str]] = {**MARK, WAIT: ("~", "bold magenta"), NOTHING: (".", "bright_black")}
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _WITHIN, _MISSING = "·", " "
 
@@ -90,12 +89,12 @@ def _map(page: Page, report_: report.Report) -> None:
     for strip, label in zip(shown, labels, strict=True):
         line = Styled(f"{label:<{wide}}  ", "red" if strip.is_late else "", no_wrap=True)
         for part in strip.parts:
-            mark, colour = _MARK[part]
+            mark, colour = MAP_MARK[part]
             line.append(mark, colour)
         page.put(Padding(line, (0, 0, 0, 2 * _LABEL), expand=False))
-    told = [f"{_MARK[part][0]} {part_name(part, report_, lang)}" for part in used_parts(shown)]
+    told = [f"{MAP_MARK[part][0]} {part_name(part, report_, lang)}" for part in used_parts(shown)]
     if any(part == NOTHING for strip in shown for part in strip.parts):
-        told.append(f"{_MARK[NOTHING][0]} {say('nothing', lang)}")
+        told.append(f"{MAP_MARK[NOTHING][0]} {say('nothing', lang)}")
     page.line(sentences(told, lang), "dim", indent=2 * _LABEL)
     _left_out(page, len(whole.rows) - len(shown))
 
