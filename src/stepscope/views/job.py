@@ -150,6 +150,11 @@ class Heat:
     noise_ns: int
     num_left_out: int
 
+    @property
+    def is_any_late(self) -> bool:
+        """Whether any step of any row is beyond the noise: else there is nothing to draw."""
+        return any(any(row.levels) for row in self.rows)
+
 
 def heat(report_: report.Report, most_rows: int, num_cells: int | None = None) -> Heat | None:
     """The map of lateness; `None` where no step of any rank is known. Its top is that of all ranks."""

@@ -104,7 +104,7 @@ def _heat(page: Page, report_: report.Report) -> None:
     wide = _labels([row.rank for row in report_.lateness.rows], report_, lang)[1] if report_.lateness else 0
     # Behind the cells stands how late it came at most, and how long it waited: `18.0 ms  126 ms`.
     found = heat(report_, MOST_ROWS, max(10, min(MOST_CELLS, page.width - wide - 4 - 2 * _LABEL - 18)))
-    if found is None:
+    if found is None or not found.is_any_late:
         return
     first, last = found.steps[0], found.steps[-1]
     which = f"第 {first}–{last} 步" if lang == "zh" else f"steps {first}–{last}"

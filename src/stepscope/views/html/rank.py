@@ -49,7 +49,7 @@ from stepscope.views.job_word import (
     signed,
     strip_name,
 )
-from stepscope.views.label import brackets, joined
+from stepscope.views.label import brackets, colon, joined
 
 MOST_ROWS = 64
 """Ranks with a row of a drawing: of more the late ones and evenly spaced ones."""
@@ -61,8 +61,8 @@ _BLANK = Text(en="blank: nothing recorded", zh="空白：没有记录")
 _STEPS = Text(en="steps {first} to {last}", zh="第 {first} 至 {last} 步")
 _STEP = Text(en="step {first}", zh="第 {first} 步")
 _WITHIN = Text(
-    en="{count} ranks were within {noise} in every step and are not drawn.",
-    zh="另有 {count} 个 rank 每一步都在 {noise} 以内，未绘出。",
+    en="Ranks within {noise} in every step, which are not drawn: {count}.",
+    zh="每一步都在 {noise} 以内的 rank，未绘出：{count} 个。",
 )
 _ALL_ROWS = 16
 """Of more ranks, those that are late in no step have no row in the map of lateness."""
@@ -127,7 +127,7 @@ def _strip(strip: Strip, num_cells: int, report_: report.Report, lang: Lang) -> 
     told = joined(
         (f"{part_name(part, report_, lang)} {percent(share)}" for part, share in strip.shares), lang
     )
-    label = f"{name}{brackets(told, lang)}"
+    label = f"{name}{colon(lang)}{told}"
     return _labelled(
         name,
         tag(
@@ -162,7 +162,8 @@ def _heat(report_: report.Report, lang: Lang) -> Child:
     first, last = found.steps[0], found.steps[-1]
     which = (_STEP if first == last else _STEPS).in_(lang).format(first=first, last=last)
     head = say("heat", lang) + brackets(which, lang)
-    shown = [row for row in found.rows if len(found.rows) <= _ALL_ROWS or any(row.levels)]
+    is_drawn = found.is_any_late and len(found.rows) <= _ALL_ROWS
+    shown = [row for row in found.rows if is_drawn or any(row.levels)]
     even = len(found.rows) - len(shown)
     return [
         tag("h3", head),
@@ -173,10 +174,12 @@ def _heat(report_: report.Report, lang: Lang) -> Child:
                 [_late_row(row, found, report_, lang) for row in shown],
                 _axis([str(first), str(last)] if first != last else [str(first)]),
                 class_="ranks",
-            ),
+            )
+            if shown
+            else None,
             tag(
                 "figcaption",
-                tag("p", heat_scale(found, lang)),
+                tag("p", heat_scale(found, lang)) if shown else None,
                 tag("p", _WITHIN.in_(lang).format(count=even, noise=duration(found.noise_ns)))
                 if even
                 else None,
@@ -192,7 +195,7 @@ def _late_row(row: LateRow, found: Heat, report_: report.Report, lang: Lang) -> 
     name = strip_name(row.rank, report_, lang)
     most = "" if row.most_ns is None else duration(row.most_ns)
     late = f"至多落后 {most}" if lang == "zh" else f"late by at most {most}"
-    label = f"{name}{brackets(late if most else '', lang)}"
+    label = f"{name}{colon(lang)}{late}" if most else name
     drawing = tag(
         "svg",
         tag("title", label),
@@ -238,7 +241,7 @@ def _collectives(report_: report.Report, lang: Lang) -> Child:
             shapes.append(tag("rect", x=x, width=width, height=14, fill=fill(part)))
             at += time
         head, told = collective_head(row, lang), collective_told(row, lang)
-        label = f"{head}{brackets(told, lang)}"
+        label = f"{head}{colon(lang)}{told}"
         drawing = tag("svg", shapes, class_="lane", role="img", aria_label=label)
         made.append(
             tag("div", tag("span", head, tag("small", f" {told}"), class_="label"), drawing, class_="row")

@@ -18,7 +18,7 @@ from stepscope.views.job_word import (
     shown_what_ifs,
     what_if_lines,
 )
-from stepscope.views.label import COMPUTE_KIND, brackets
+from stepscope.views.label import COMPUTE_KIND, brackets, colon
 
 _IN_NUMBERS = Text(en="The critical path in numbers", zh="关键路径的数值")
 _FULL = Text(en="full width: the whole step", zh="满宽为整步")
@@ -51,7 +51,7 @@ def _bar(each: report.WhatIf, lang: Lang) -> Markup:
     told = f"{gain}{brackets(f'{duration(each.step_ns)} → {duration(each.predicted_ns)}', lang)}"
     width = percentage(max(0.0, min(1.0, each.gain_share)), 1)
     shape = tag("rect", width=width, height=14, fill=fill("compute"))
-    label = f"{name}{brackets(told, lang)}"
+    label = f"{name}{colon(lang)}{told}"
     return tag(
         "div",
         tag("span", name, tag("small", f" {told}"), class_="label"),
