@@ -70,8 +70,8 @@ def _hostile(lang: Lang) -> report.Report:
 
 
 def _job(lang: Lang) -> report.Report:
-    """The ranks of a job: as many as have a row, and as many steps as are drawn."""
-    return many.job(lang, number=64, num_steps=200)
+    """The ranks of a job, with as many steps as are drawn."""
+    return many.job(lang, number=8, num_steps=200)
 
 
 REPORTS = {

@@ -38,7 +38,7 @@ def replay(report_: report.Report, lang: Lang) -> tuple[Text, Child] | None:
         tag("figure", tag("div", bars, class_="lanes"), tag("figcaption", _FULL.in_(lang)))
         if bars
         else [tag("p", line) for line in what_if_lines(found, lang)],
-        told_bar(say("path", lang), pieces, lang),
+        told_bar(say("path", lang), pieces, lang, level=3),
         _path(found, report_, lang),
         told,
     ]
