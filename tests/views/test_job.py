@@ -188,6 +188,14 @@ def test_nobody_late_and_nothing_told_are_two_things(make: object, told: list[st
     assert lateness_lines(make(), "en") == told
 
 
+def test_ranks_that_come_late_and_cost_nobody_much_are_not_said_to_be_on_time() -> None:
+    late = late_map((0, 700_000), (0, 0), noise_ns=400_000)
+    assert lateness_lines(late, "en") == [
+        "Nobody notably holds the others up (the latest came 700 µs late; within 400 µs is noise)"
+    ]
+    assert lateness_lines(late_map((0, 400_000), noise_ns=400_000), "zh") == ["没有 rank 落后（超过 400 µs）"]
+
+
 def test_a_doubt_stands_behind_those_who_are_late() -> None:
     whole = many.job()
     assert whole.lateness is not None

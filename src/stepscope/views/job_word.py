@@ -37,6 +37,7 @@ WORDS: Mapping[str, Text] = {
     "late": _T(en="late", zh="落后"),
     "late_rank": _T(en="Late", zh="落后"),
     "nobody": _T(en="Nobody is late", zh="没有 rank 落后"),
+    "nobody_holds": _T(en="Nobody notably holds the others up", zh="没有 rank 明显拖慢其他 rank"),
     "withheld": _T(en="Who is late is not told", zh="无法判定谁落后"),
     "doubt": _T(en="with doubt", zh="有疑问"),
     "clocks": _T(en="Clocks", zh="时钟"),
@@ -201,13 +202,27 @@ def lateness_lines(
     if more := len(report_.stragglers) - len(lines):
         lines.append(f"+ {more} {word('more_rows', lang)}")
     if not lines:
-        noise = _amount(whole.noise_ns, getattr(whole, "noise_share", None))
-        beyond = "" if not noise else f"（超过 {noise}）" if lang == "zh" else f" beyond {noise}"
-        lines = [say("nobody", lang) + beyond]
+        lines = [_nobody(whole, lang)]
     if why:
         doubt = word("degraded", lang) if whole.status == "degraded" else say("doubt", lang)
         lines.append(f"{doubt}{colon(lang)}{why}")
     return lines
+
+
+def _nobody(whole: report.Lateness, lang: Lang) -> str:
+    """That nobody is late; of ranks that are, but cost nobody much, how late the latest came."""
+    noise = _amount(whole.noise_ns, getattr(whole, "noise_share", None))
+    latest = max((each for row in whole.rows for each in row.lateness_ns if each is not None), default=0)
+    if whole.noise_ns is not None and latest > whole.noise_ns:
+        by = duration(latest)
+        return say("nobody_holds", lang) + brackets(
+            f"最晚者落后 {by}；{noise} 以内为噪声"
+            if lang == "zh"
+            else f"the latest came {by} late; within {noise} is noise",
+            lang,
+        )
+    beyond = "" if not noise else f"（超过 {noise}）" if lang == "zh" else f" beyond {noise}"
+    return say("nobody", lang) + beyond
 
 
 def clock_line(report_: report.Report, lang: Lang) -> str:
