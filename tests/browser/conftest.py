@@ -13,6 +13,7 @@ from stepscope.model import report
 from stepscope.model.text import Lang
 from stepscope.views.html import render
 from tests.diagnose import build
+from tests.views import many
 from tests.views.test_html import HOSTILE, poisoned
 from tests.views.whole import whole
 
@@ -62,9 +63,15 @@ def _hostile(lang: Lang) -> report.Report:
     """Every text of the sample hostile, and of what other reports have of work and memory."""
     made = whole(lang)
     parts = {name: getattr(made, name) for name in ("operators", "operator_shapes", "modules", "memory")}
+    parts |= {name: getattr(many.job(lang), name) for name in many.PARTS}
     answer = poisoned(replace(_sample(lang), **parts), " ".join(HOSTILE))
     assert isinstance(answer, report.Report)
     return answer
+
+
+def _job(lang: Lang) -> report.Report:
+    """The ranks of a job, with as many steps as are drawn."""
+    return many.job(lang, number=8, num_steps=200)
 
 
 REPORTS = {
@@ -73,6 +80,7 @@ REPORTS = {
     "hostile": _hostile,
     "work": _work,
     "whole": whole,
+    "job": _job,
 }
 
 

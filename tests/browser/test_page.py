@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,12 @@ from stepscope.model.text import LANGS, Lang
 from stepscope.views.notebook import shown
 from tests.browser.conftest import REPORTS
 from tests.diagnose import build
+from tests.views import many
 from tests.views.whole import snapshot_alone
 
 pytestmark = pytest.mark.browser
 LAYOUT = (Path(__file__).parent / "layout.js").read_text(encoding="utf-8")
+JOBS = (many.nobody_late, many.not_comparable, partial(many.job, number=64, num_steps=200))
 WIDTHS = (320, 820, 1440)
 OPENED = "document.querySelectorAll('details').forEach((each) => { each.open = true })"
 
@@ -118,7 +121,7 @@ def test_without_scripts_the_page_is_the_same(browser: Any, pages: Any) -> None:
 
 
 @pytest.mark.parametrize("lang", LANGS)
-@pytest.mark.parametrize("name", ["sample", "rich", "work", "whole"])
+@pytest.mark.parametrize("name", ["sample", "rich", "work", "whole", "job"])
 def test_on_paper_everything_is_open(browser: Any, pages: Any, tmp_path: Path, name: str, lang: Lang) -> None:
     page = opened(browser, pages[name, lang])
     headings = [each.inner_text() for each in page.locator("h2, h3, summary").all()]
@@ -167,12 +170,19 @@ def test_a_link_of_the_contents_leads_to_its_section(browser: Any, pages: Any) -
 def test_the_made_reports_can_be_read_too(browser: Any, tmp_path: Path) -> None:
     from stepscope.views.html import render
 
-    for make in (build.late_peer, build.unrecorded, build.several_files, build.healthy, snapshot_alone):
+    for make in (
+        build.late_peer,
+        build.unrecorded,
+        build.several_files,
+        build.healthy,
+        snapshot_alone,
+        *JOBS,
+    ):
         path = tmp_path / "page.html"
         path.write_text(render(make("en")), encoding="utf-8")
         page = opened(browser, path, 360)
         page.evaluate(OPENED)
-        assert page.evaluate(LAYOUT) == [], make.__name__
+        assert page.evaluate(LAYOUT) == [], make
         page.close()
 
 

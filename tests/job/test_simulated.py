@@ -68,11 +68,11 @@ def test_a_rank_whose_python_sleeps_for_some_steps(tmp_path):
 
 
 def test_lateness_that_moves_over_all_ranks(tmp_path):
-    report, truth = made(tmp_path, "moving-straggler", steps=12)
+    report, truth = made(tmp_path, "moving-straggler", steps=12, layers=None)
     assert [row.rank for row in sorted(report.stragglers, key=lambda row: row.rank)] == [0, 1, 2, 3]
     assert {row.persistence for row in report.stragglers} == {"moving"}
     total = sum(row.cost_ns for row in report.stragglers)
-    assert total / 12 == pytest.approx(truth["step_ns"] - truth["step_ns_without"], rel=0.1)
+    assert total / 12 == pytest.approx(truth["step_ns"] - truth["step_ns_without"], rel=0.15)
     assert won(report, "straggler") == pytest.approx(truth["step_ns_without"], rel=0.05)
 
 

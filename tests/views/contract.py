@@ -93,6 +93,7 @@ SHAPE: dict[str, Any] = {
                 "method!": "collectives|given|none",
                 "component": 0,
                 "offset_ns": 0,
+                "offset_error_ns": 0,
                 "drift_ppm": 0.0,
                 "drift_error_ppm": 0.0,
                 "residual_ns": 0,
@@ -269,7 +270,12 @@ SHAPE: dict[str, Any] = {
             "bytes": 0,
             "transfer_ns": 0,
             "wait_ns": 0,
+            "wait_exposed_ns": 0,
             "last_rank": 0,
+            "skew_ns": 0,
+            "num_ranks": 0,
+            "num_unmatched": 0,
+            "algorithm_bytes_per_second": 0.0,
             "bus_bytes_per_second": 0.0,
             "link_share": 0.0,
         }
@@ -282,8 +288,47 @@ SHAPE: dict[str, Any] = {
             "share": 0.0,
             "persistence!": "persistent|moving|stage|unknown",
             "reason!": "|".join([*CAUSES, "slower_kernels", "more_work"]),
+            "num_steps": 0,
+            "num_late": 0,
+            "late_steps!": [0],
+            "culprit": "…",
+            "is_confirmed": True,
+            "stage": 0,
+            "data_parallel_rank": 0,
         }
     ],
+    "lateness": {
+        "status!": "ok|degraded|withheld",
+        "noise_ns": 0,
+        "why": "…",
+        "num_collectives": 0,
+        "steps!": [0],
+        "rows!": [{"rank!": 0, "lateness_ns!": [0], "wait_ns!": [0]}],
+    },
+    "rank_map": {
+        "start_ns!": 0,
+        "cell_ns!": 0,
+        "parts!": ["…"],
+        "rows!": [{"rank!": 0, "cells!": [0]}],
+    },
+    "imbalance": {
+        "class!": "bad_worker|sequence_length|stage|expert|none|unknown",
+        "why!": "…",
+        "slowdown": 0.0,
+        "ranks!": [0],
+        "stage": 0,
+        "forward_backward_correlation": 0.0,
+        "micro_batch_variation": 0.0,
+        "bubble_share": 0.0,
+    },
+    "replay": {
+        "status!": "ok|degraded|withheld",
+        "error_share!": 0.0,
+        "num_steps!": 0,
+        "what_if!": [{"remove!": "…", "step_ns!": 0, "predicted_ns!": 0, "gain_share!": 0.0, "ranks!": [0]}],
+        "critical_path!": [{"part!": "…", "time_ns!": 0, "share!": 0.0, "rank": 0}],
+        "why": "…",
+    },
     "signals!": [
         {
             "device!": DEVICE,
@@ -455,6 +500,9 @@ SHAPE: dict[str, Any] = {
 }
 SECONDS_2100 = 4_102_444_800
 _MAY_EXCEED_ONE = ("link_share",)
+_MAY_BE_NEGATIVE = ("offset_ns", "lag_ns", "lag_range_ns", "lateness_ns")
+_MAY_BE_NULL = ("lateness_ns", "wait_ns")
+"""Cells of these lists are null where a rank has no such step."""
 
 
 def broken(written: Any) -> list[str]:
@@ -478,8 +526,10 @@ def _shape(value: Any, example: Any, at: str) -> Iterator[str]:
         if not isinstance(value, list) or (len(example) == 2 and len(value) != 2):
             yield f"{at}: {'a pair' if len(example) == 2 else 'a list'} is wanted"
             return
+        is_holed = at.rpartition(".")[2] in _MAY_BE_NULL
         for place, each in enumerate(value):
-            yield from _shape(each, example[0], f"{at}[{place}]")
+            if each is not None or not is_holed:
+                yield from _shape(each, example[0], f"{at}[{place}]")
     else:
         yield from _leaf(value, example, at)
 
@@ -508,7 +558,7 @@ def _unit(value: float, at: str) -> Iterator[str]:
         if value < 0 or (value > 1 and name not in _MAY_EXCEED_ONE):
             yield f"{at}: {value} is no share from 0 to 1"
     elif name.endswith("_ns") or name in ("count", "events", "bytes", "redacted", "num_steps", "span"):
-        if value < 0 and name not in ("offset_ns", "lag_ns", "lag_range_ns"):
+        if value < 0 and name not in _MAY_BE_NEGATIVE:
             yield f"{at}: {value} is negative"
         if value > SECONDS_2100 * 10**9:
             yield f"{at}: {value} is no time in nanoseconds"
@@ -533,6 +583,7 @@ def _relations(r: dict[str, Any]) -> Iterator[str]:
         if each.get("total_ns", each["device_ns"]) < each["device_ns"]:
             yield f"report.operators[{place}]: less with its inner ops than without"
     yield from _tables(r)
+    yield from _job(r)
     on_cards = [each for card in r["cards"] for each in card["findings"]]
     if sorted(on_cards) != sorted(ids):
         yield "report.cards: not every finding lies on one card"
@@ -543,6 +594,34 @@ def _relations(r: dict[str, Any]) -> Iterator[str]:
         yield "report.top_operators: more than five"
     if r["health"]["verdict"] == "ok" and any(i["effect"] != "none" for i in r["health"]["issues"]):
         yield "report.health: ok in spite of an issue with an effect"
+
+
+def _job(r: dict[str, Any]) -> Iterator[str]:
+    """What the parts about many ranks say of each other."""
+    late = r.get("lateness", {"status": "withheld", "steps": [], "rows": []})
+    for row in late["rows"]:
+        if not len(row["lateness_ns"]) == len(row["wait_ns"]) == len(late["steps"]):
+            yield f"report.lateness: rank {row['rank']} has not a cell a step"
+    if late["status"] == "withheld" and r["stragglers"]:
+        yield "report.stragglers: somebody is named though nobody can be"
+    for each in r["stragglers"]:
+        at = f"report.stragglers[rank {each['rank']}]"
+        if each.get("num_late", 0) > each.get("num_steps", 0):
+            yield f"{at}: late in more steps than there are"
+        if len(each["late_steps"]) > each.get("num_late", 0):
+            yield f"{at}: more late steps than it says"
+    drawn = r.get("rank_map", {"parts": [], "rows": []})
+    for row in drawn["rows"]:
+        if any(not -1 <= cell < len(drawn["parts"]) for cell in row["cells"]):
+            yield f"report.rank_map: rank {row['rank']} has a part that is not there"
+    for place, each in enumerate(r["collectives"]):
+        if each.get("wait_exposed_ns", 0) > each.get("wait_ns", 0):
+            yield f"report.collectives[{place}]: more of the wait is exposed than there is"
+    replay = r.get("replay", {"status": "withheld", "what_if": [], "critical_path": []})
+    if replay["status"] == "withheld" and (replay["what_if"] or replay["critical_path"]):
+        yield "report.replay: a withheld replay predicts"
+    if sum(each["share"] for each in replay["critical_path"]) > 1 + 1e-6:
+        yield "report.replay: the critical path is longer than itself"
 
 
 def _tables(r: dict[str, Any]) -> Iterator[str]:

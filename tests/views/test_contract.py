@@ -13,9 +13,18 @@ from stepscope.model import report
 from stepscope.model.text import Lang
 from stepscope.views.json import render, schema
 from tests.diagnose import build
+from tests.views import many
 from tests.views.contract import SHAPE, broken
 
-MADE = [build.input_starved, build.late_peer, build.unrecorded, build.healthy]
+MADE = [
+    build.input_starved,
+    build.late_peer,
+    build.unrecorded,
+    build.healthy,
+    many.job,
+    many.nobody_late,
+    many.not_comparable,
+]
 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])

@@ -23,12 +23,13 @@ from stepscope.model import report
 from stepscope.model.text import LANGS, Lang
 from stepscope.trace.kernel_class import CLASSES
 from stepscope.views.html import render
-from stepscope.views.html.fill import FILL, KIND_FILL, MEMORY_FILL, OF_CLASS, PHASE_FILL
+from stepscope.views.html.fill import FILL, JOB_FILL, KIND_FILL, MEMORY_FILL, OF_CLASS, PHASE_FILL
 from stepscope.views.html.markup import joined, tag
 from stepscope.views.label import COMPUTE_KIND
 from stepscope.views.phrase import evidence_lines, gain_of, undecided_lines
 from stepscope.views.shape import card_parts, full_rows, parts, readable, tells
 from tests.diagnose import build
+from tests.views import many
 from tests.views.whole import snapshot_alone, whole
 
 MADE = [
@@ -39,6 +40,9 @@ MADE = [
     build.several_files,
     whole,
     snapshot_alone,
+    many.job,
+    many.nobody_late,
+    many.not_comparable,
 ]
 VOID = {"meta", "br"}
 
@@ -142,7 +146,7 @@ def test_the_whole_report_is_in_the_page_as_json(demo: report.Report) -> None:
 UNSAID = frozenset(
     "schema id sha256 kind use scope window status effect code from_ op of unit class_ bound lang affects "
     "findings explained_by cause overlaps_with devices job severity confidence layer missing uuid "
-    "persistence what verdict basis reason source".split()
+    "persistence what verdict basis reason source method parts part remove".split()
 )
 
 
@@ -213,6 +217,7 @@ def test_what_other_renderers_say_is_on_the_page(make: Callable[[Lang], report.R
     ("looks", "parts_"),
     [
         (FILL, set(PART) - {"idle"}),
+        ({**FILL, **JOB_FILL}, {*set(PART) - {"idle"}, "wait", "wait_hidden"}),
         (PHASE_FILL, {name.removesuffix("_ns") for name in report.Phases.__struct_fields__}),
         (KIND_FILL, set(report.COMPUTE_KINDS)),
         (MEMORY_FILL, set(report.MEMORY_KINDS)),
@@ -255,7 +260,15 @@ def test_steps_and_timeline_are_drawn_to_scale(demo: report.Report) -> None:
 
 def test_what_is_not_there_leaves_no_trace() -> None:
     words = Page(render(build.healthy())).words
-    for title in ("Kernels", "Collectives", "Late ranks", "Telemetry", "Step by step", "Timeline"):
+    for title in (
+        "Kernels",
+        "Collectives",
+        "Ranks",
+        "What a change would win",
+        "Telemetry",
+        "Step by step",
+        "Timeline",
+    ):
         assert title not in words
 
 
@@ -303,6 +316,7 @@ def poisoned(value: Any, text: str, field: str = "") -> Any:
 def test_a_hostile_text_in_every_field_stays_text(text: str, lang: Lang, demo: report.Report) -> None:
     made = whole(lang)
     parts = {name: getattr(made, name) for name in ("operators", "operator_shapes", "modules", "memory")}
+    parts |= {name: getattr(many.job(lang), name) for name in many.PARTS}
     full = msgspec.structs.replace(demo, **parts)
     clean = Page(render(full, lang))
     page = Page(render(poisoned(full, text), lang))

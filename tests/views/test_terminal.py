@@ -16,6 +16,7 @@ from stepscope.model.text import LANGS, Lang
 from stepscope.rules import load_catalog
 from stepscope.views.terminal import render_explain, render_report, render_rules
 from tests.diagnose import build
+from tests.views import many
 from tests.views.show import printed, shown
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
@@ -24,6 +25,8 @@ REPORTS: dict[str, Callable[[Lang], report.Report]] = {
     "late_peer": build.late_peer,
     "unrecorded": build.unrecorded,
     "healthy": build.healthy,
+    "job": many.job,
+    "nobody_late": many.nobody_late,
 }
 
 

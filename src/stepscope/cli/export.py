@@ -20,7 +20,7 @@ KINDS = ("ops", "csv", "parquet", "speedscope")
 TABLES = (
     "accounting", "steps", "operators", "operator_shapes", "modules", "efficiency", "kernels",
     "collectives", "memory", "findings", "evidence", "culprits", "remedies", "undecided", "issues",
-    "withheld", "inputs", "stragglers",
+    "withheld", "inputs", "stragglers", "lateness", "rank_map", "clocks", "what_if", "critical_path",
 )  # fmt: skip
 """As in `stepscope.export.kind` and `stepscope.views.table`, which `--help` does not wait for."""
 

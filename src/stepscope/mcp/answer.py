@@ -17,6 +17,7 @@ from stepscope.model.text import Lang, Text, duration, number, percent
 from stepscope.rules.rule import Rule
 from stepscope.views.detail import input_error, issue_detail, withheld_why
 from stepscope.views.explain import clauses, facts, gates
+from stepscope.views.job_word import lateness_lines
 from stepscope.views.label import part_of, withheld_name
 from stepscope.views.phrase import cost_of, gain_of
 from stepscope.views.shape import (
@@ -65,6 +66,7 @@ def diagnosis(asked: Asked) -> dict[str, Any]:
         "data": health.verdict,
         "time": [_time(row, whole, lang) for row in full_rows(whole)],
         "cards": [_card(card, whole, lang) for card in whole.cards],
+        "ranks": [text(line) for line in lateness_lines(whole, lang, name)],
         "withheld": [_withheld(each, lang) for each in health.withheld],
         "issues": [text(issue_detail(each, lang)) for each in told_issues(health) if each.effect != "none"],
         "unused_inputs": [
@@ -74,7 +76,7 @@ def diagnosis(asked: Asked) -> dict[str, Any]:
         "undecided": [_undecided(each) for each in whole.undecided],
         "next": _next(asked),
     }
-    return fitted(answer, ("unused_inputs", "issues", "undecided", "time", "withheld", "cards"))
+    return fitted(answer, ("unused_inputs", "issues", "undecided", "time", "withheld", "ranks", "cards"))
 
 
 def findings(asked: Asked, *, severity: str | None, offset: int) -> dict[str, Any]:

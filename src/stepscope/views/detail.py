@@ -13,6 +13,7 @@ from stepscope.diagnose.word import NOT_JOINED
 from stepscope.model import report
 from stepscope.model.text import Lang
 from stepscope.views.chinese import in_chinese
+from stepscope.views.detail_job import JOB
 from stepscope.views.detail_snapshot import SNAPSHOT_ERROR, SNAPSHOT_MEND
 
 _DAMAGE: tuple[tuple[str, str], ...] = (
@@ -24,6 +25,7 @@ _DAMAGE: tuple[tuple[str, str], ...] = (
 
 ISSUE: tuple[tuple[str, str], ...] = (
     *_DAMAGE,
+    *JOB,
     # trace/load.py and trace/assemble.py: what the file lost
     (
         r"(\d+) bytes of it hold no event that can be read: device work of any step may be among the others: "
@@ -210,6 +212,10 @@ ISSUE: tuple[tuple[str, str], ...] = (
 WITHHELD: Mapping[str, str] = {
     "one rank cannot tell a slow link from a late peer": "仅凭一个 rank 分不清是链路慢还是对端迟到",
     NOT_JOINED.en: NOT_JOINED.zh,
+    "traces with a collective that all ranks share (a barrier is one)": "含有全部 rank 共同参与的集合通信"
+    "（例如 barrier）的 trace",
+    "a trace of more steps, with the sequence numbers of a newer PyTorch": "步数更多、且由较新 PyTorch 记录"
+    "序号的 trace",
     "the traces of all ranks of the same steps": "所有 rank 在相同步上的 trace",
     "a trace that records host calls too (ProfilerActivity.CPU beside CUDA)": "同时录制主机调用的 trace"
     "（ProfilerActivity.CPU 与 CUDA）",

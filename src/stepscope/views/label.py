@@ -175,6 +175,7 @@ UNIT: Mapping[str, Text] = {
     "kernels": Text(en="kernels", zh="个 kernel"),
     "launches": Text(en="launches", zh="次下发"),
     "steps": Text(en="steps", zh="步"),
+    "ranks": Text(en="ranks", zh="个 rank"),
     "collectives": Text(en="collectives", zh="次集合通信"),
     "syncs": Text(en="syncs", zh="次同步"),
     "ops": Text(en="ops", zh="个算子"),
@@ -201,6 +202,8 @@ HEALTH_CODE: Mapping[str, Text] = {
     "no_host_rows": Text(en="only calls on the host", zh="主机只录到调用"),
     "unclassified_kernels": Text(en="kernels of no known class", zh="未归类的 kernel"),
     "impossible_rate": Text(en="faster than the device", zh="快于设备峰值"),
+    "clock_conflict": Text(en="clocks and collectives disagree", zh="时钟与集合通信矛盾"),
+    "clock_prior": Text(en="several clocks on one host", zh="同一主机有多个时钟"),
     "rank_conflict": Text(en="conflicting ranks", zh="rank 有冲突"),
     "rank_missing": Text(en="ranks not given", zh="缺少部分 rank"),
     "rule_broken": Text(en="a rule of another package left out", zh="外部规则无法加载"),
@@ -216,6 +219,7 @@ WITHHELD: Mapping[str, Text] = {
         Text(en=COLLECTIVE_PARTS, zh="集合通信的传输与等待"),
         Text(en=ALL_CAUSES, zh="空闲原因"),
         Text(en=ALL_ACCOUNTING, zh="设备时间核算"),
+        Text(en="straggler", zh="落后的 rank"),
     )
 }
 

@@ -12,7 +12,20 @@ from stepscope.model.text import Lang
 from stepscope.views.shape import harmless
 
 _ASCII = str.maketrans(
-    {"…": "...", "–": "-", "—": "-", "µ": "u", "×": "x", "’": "'", "“": '"', "”": '"', "≥": ">=", "≤": "<="}
+    {
+        "…": "...",
+        "–": "-",
+        "—": "-",
+        "µ": "u",
+        "×": "x",
+        "’": "'",
+        "“": '"',
+        "”": '"',
+        "≥": ">=",
+        "≤": "<=",
+        "±": "+-",
+    }
+    | {"−": "-", "→": "->", "·": ".", **{block: str(n) for n, block in enumerate("▁▂▃▄▅▆▇█", 1)}}
 )
 
 

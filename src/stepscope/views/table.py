@@ -6,6 +6,7 @@ A table's columns follow from the report's structs: those of a part in a part ar
 
 from __future__ import annotations
 
+import itertools
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator
@@ -40,6 +41,64 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
 
 
+class RankStep(msgspec.Struct, frozen=True, kw_only=True):
+    """One cell of the map of lateness."""
+
+    rank: int
+    step: int
+    lateness_ns: int | None
+    wait_ns: int | None
+
+
+class RankPart(msgspec.Struct, frozen=True, kw_only=True):
+    """A piece of one rank's row of the map, neighbours of one part joined; where nothing was recorded there
+    is no piece."""
+
+    rank: int
+    start_ns: int
+    dur_ns: int
+    part: str
+
+
+def _lateness(whole: report.Report) -> Iterator[tuple[tuple[Cell, ...], RankStep]]:
+    if whole.lateness is None:
+        return
+    for row in whole.lateness.rows:
+        for step, late, wait in zip(whole.lateness.steps, row.lateness_ns, row.wait_ns, strict=False):
+            yield (), RankStep(rank=row.rank, step=step, lateness_ns=late, wait_ns=wait)
+
+
+def _rank_map(whole: report.Report) -> Iterator[tuple[tuple[Cell, ...], RankPart]]:
+    drawn = whole.rank_map
+    if drawn is None:
+        return
+    for row in drawn.rows:
+        at = 0
+        for place, same in itertools.groupby(row.cells):
+            count = len(tuple(same))
+            if 0 <= place < len(drawn.parts):
+                yield (
+                    (),
+                    RankPart(
+                        rank=row.rank,
+                        start_ns=drawn.start_ns + at * drawn.cell_ns,
+                        dur_ns=count * drawn.cell_ns,
+                        part=drawn.parts[place],
+                    ),
+                )
+            at += count
+
+
+def _in(part: str, rows: str) -> Callable[[report.Report], Iterator[tuple[tuple[Cell, ...], msgspec.Struct]]]:
+    """The rows in a part of the report that may be absent."""
+
+    def source(whole: report.Report) -> Iterator[tuple[tuple[Cell, ...], msgspec.Struct]]:
+        found = getattr(whole, part)
+        yield from (((), row) for row in (() if found is None else getattr(found, rows)))
+
+    return source
+
+
 _Source = Callable[[report.Report], Iterable[tuple[tuple[Cell, ...], msgspec.Struct]]]
 
 
@@ -71,6 +130,11 @@ _TABLES: dict[str, tuple[type[msgspec.Struct], tuple[str, ...], _Source]] = {
     "withheld": (report.Withheld, (), lambda whole: (((), row) for row in whole.health.withheld)),
     "inputs": (report.Input, (), _plain("inputs")),
     "stragglers": (report.Straggler, (), _plain("stragglers")),
+    "lateness": (RankStep, (), _lateness),
+    "rank_map": (RankPart, (), _rank_map),
+    "clocks": (report.RankClock, (), _in("clocks", "ranks")),
+    "what_if": (report.WhatIf, (), _in("replay", "what_if")),
+    "critical_path": (report.PathPart, (), _in("replay", "critical_path")),
 }
 TABLES = tuple(_TABLES)
 

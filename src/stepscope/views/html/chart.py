@@ -70,14 +70,14 @@ def bar(pieces: Sequence[Piece], lang: Lang) -> Markup:
     return tag("svg", shapes, class_="bar", role="img", aria_label=told)
 
 
-def told_bar(head: str, pieces: Sequence[Piece], lang: Lang) -> Markup | None:
+def told_bar(head: str, pieces: Sequence[Piece], lang: Lang, level: int = 4) -> Markup | None:
     """A bar of less weight under its heading, and its pieces in words; nothing without pieces."""
     if not pieces:
         return None
     lines = (tag("li", swatch(look), f" {name} {percent(share)}") for look, name, share in pieces)
     return tag(
         "figure",
-        tag("h4", head[:1].upper() + head[1:]),
+        tag(f"h{level}", head[:1].upper() + head[1:]),
         bar(pieces, lang),
         tag("figcaption", tag("ul", lines, class_="legend")),
         class_="told",

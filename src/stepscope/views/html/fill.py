@@ -60,11 +60,17 @@ MEMORY_FILL: Mapping[str, tuple[str, str]] = {
     "optimizer_state": ("purple", "bars"),
     "other": ("grey", "grid"),
 }
+JOB_FILL: Mapping[str, tuple[str, str]] = {
+    "wait": ("purple", "plain"),
+    "wait_hidden": ("purple", "dots"),
+}
+"""What only a job of many ranks has, beside all of `FILL`."""
 _LOOK: Mapping[str, tuple[str, str]] = {
     **FILL,
     **{f"phase.{name}": look for name, look in PHASE_FILL.items()},
     **{f"kind.{name}": look for name, look in KIND_FILL.items()},
     **{f"memory.{name}": look for name, look in MEMORY_FILL.items()},
+    **{f"map.{name}": look for name, look in JOB_FILL.items()},
 }
 """The look of every name that `fill` and `swatch` take."""
 

@@ -19,6 +19,8 @@ from stepscope.views.html.column import drawn, folded
 from stepscope.views.html.fill import definitions
 from stepscope.views.html.markup import Child, Markup, code, tag
 from stepscope.views.html.memory import memory
+from stepscope.views.html.rank import ranks
+from stepscope.views.html.replay import replay
 from stepscope.views.html.row import where
 from stepscope.views.html.step import steps
 from stepscope.views.html.table import INPUTS, OTHERS
@@ -197,6 +199,8 @@ _SECTIONS: dict[str, Section] = {
     "cards": _cards,
     "where": where,
     "data": _health,
+    "ranks": ranks,
+    "replay": replay,
     "steps": steps,
     "timeline": _timelines,
     "hottest": _operators,

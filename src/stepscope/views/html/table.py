@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stepscope.model import report
-from stepscope.model.text import Lang, Text, number
+from stepscope.model.text import Lang, Text, number, scaled
 from stepscope.views.detail import input_error
 from stepscope.views.html.column import (
     RANK,
@@ -33,6 +33,14 @@ def _signal(head: Text, field: str) -> Column:
     return Column(head, cell)
 
 
+def _bus(row: report.Collective, lang: Lang) -> str:
+    """The bus bandwidth; from one rank, waiting included, a lower bound."""
+    rate = row.bus_bytes_per_second
+    if rate is None:
+        return ""
+    return scaled(rate, "B/s") if row.num_ranks is not None else f"≥ {scaled(rate, 'B/s')}"
+
+
 COLLECTIVES = Table(
     "collectives",
     Text(en="Collectives", zh="集合通信"),
@@ -44,24 +52,14 @@ COLLECTIVES = Table(
         column(Text(en="message", zh="消息大小"), "bytes", as_scaled("B")),
         column(Text(en="transfer", zh="传输"), "transfer_ns", as_time),
         column(Text(en="waiting", zh="等待"), "wait_ns", as_time),
+        column(Text(en="of it exposed", zh="其中未掩盖"), "wait_exposed_ns", as_time),
         column(Text(en="last rank", zh="最后到达"), "last_rank"),
-        column(
-            Text(en="bus bandwidth, at least", zh="总线带宽下限"), "bus_bytes_per_second", as_scaled("B/s")
-        ),
+        column(Text(en="last after first", zh="首末之差"), "skew_ns", as_time),
+        column(Text(en="ranks", zh="rank 数"), "num_ranks", as_count),
+        column(Text(en="without partner", zh="未对应"), "num_unmatched", as_count),
+        Column(Text(en="bus bandwidth", zh="总线带宽"), _bus),
+        column(Text(en="algorithm bandwidth", zh="算法带宽"), "algorithm_bytes_per_second", as_scaled("B/s")),
         column(Text(en="of the link", zh="占链路"), "link_share", as_share),
-    ),
-)
-STRAGGLERS = Table(
-    "stragglers",
-    Text(en="Late ranks", zh="落后的 rank"),
-    lambda r: r.stragglers,
-    (
-        RANK,
-        column(Text(en="late by", zh="落后"), "lateness_ns", as_time),
-        column(Text(en="costs", zh="代价"), "cost_ns", as_time),
-        column(Text(en="share", zh="占比"), "share", as_share),
-        column(Text(en="persistence", zh="持续性"), "persistence", is_number=False),
-        column(Text(en="reason", zh="原因"), "reason", is_number=False),
     ),
 )
 SIGNALS = Table(
@@ -111,5 +109,5 @@ INPUTS = Table(
         column(Text(en="SHA-256", zh="SHA-256"), "sha256", lambda v, _: v and code(v[:12]), is_number=False),
     ),
 )
-OTHERS = (COLLECTIVES, STRAGGLERS, SIGNALS, EVENTS)
+OTHERS = (COLLECTIVES, SIGNALS, EVENTS)
 """Tables behind the answer, in the order of the page. What a report does not have leaves no trace."""
