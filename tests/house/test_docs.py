@@ -139,7 +139,7 @@ def test_a_command_in_the_documentation_works(path: str, command: str, tmp_path:
 
 
 def test_the_documentation_has_commands_to_run() -> None:
-    assert [c.split()[1] for c in commands("README.md")] == ["diagnose"]
+    assert [c.split()[1] for c in commands("README.md")] == ["diagnose", "diagnose"]
     assert [c.split()[1] for c in commands("docs/tutorial.md")] == ["demo", "explain", "diagnose", "demo"]
 
 

@@ -86,6 +86,7 @@ SHAPE: dict[str, Any] = {
         "withheld!": [{"what!": "…", "why!": "…", "would_settle": "…"}],
     },
     "clocks": {
+        "pivot_ns": 0,
         "reference_rank": 0,
         "ranks!": [
             {
@@ -283,8 +284,9 @@ SHAPE: dict[str, Any] = {
     "stragglers!": [
         {
             "rank!": 0,
-            "lateness_ns!": 0,
-            "cost_ns!": 0,
+            "lateness_ns": 0,
+            "lateness_share": 0.0,
+            "cost_ns": 0,
             "share": 0.0,
             "persistence!": "persistent|moving|stage|unknown",
             "reason!": "|".join([*CAUSES, "slower_kernels", "more_work"]),
@@ -300,6 +302,7 @@ SHAPE: dict[str, Any] = {
     "lateness": {
         "status!": "ok|degraded|withheld",
         "noise_ns": 0,
+        "noise_share": 0.0,
         "why": "…",
         "num_collectives": 0,
         "steps!": [0],

@@ -243,10 +243,18 @@ def test_steps_and_timeline_are_drawn_to_scale(demo: report.Report) -> None:
     assert row.compute is not None
     phases = [ns for ns in msgspec.structs.astuple(row.phases) if ns]
     kinds = sorted((ns for ns in msgspec.structs.astuple(row.compute) if ns), reverse=True)
+    # Of the critical path, kinds of compute are one part.
+    assert demo.replay is not None
+    shares: dict[str, float] = {}
+    for each in demo.replay.critical_path:
+        name = each.part.partition(".")[0]
+        shares[name] = shares.get(name, 0.0) + each.share
+    path = sorted((round(100 * share, 2) for share in shares.values()), reverse=True)
     assert widths == [
         *(round(100 * time / row.total_ns, 2) for _, time in parts(row)),
         *(round(100 * time / sum(phases), 2) for time in phases),
         *(round(100 * time / row.compute_ns, 2) for time in kinds),
+        *path,
     ]
     (timeline,) = demo.timelines
     pieces = sum(len(lane.start_ns) for lane in timeline.lanes)

@@ -59,18 +59,15 @@ def health(
             i.rank for i in inputs if i.kind == "trace" and i.rank is not None and i.error is None
         }
         lacking = [rank for rank in range(min(world, MOST_NAMED)) if rank not in seen]
-        named = f"; {listed(lacking)} missing" if seen and len(seen) > 1 else ""
+        given = f"{world - missing} of {world} ranks were given"
         issues.append(
             report.HealthIssue(
                 code="rank_missing",
                 count=missing,
                 effect="none",
-                detail=f"{world - missing} of {world} ranks were given{named}: "
-                + (
-                    "who is late is unknown"
-                    if len(seen) < 2
-                    else "a rank that is not among them may be the late one"
-                ),
+                detail=f"{given}, without {listed(lacking)}: one of those may be the late one"
+                if len(seen) > 1
+                else f"{given}: who is late is unknown",
                 affects=("communication", "straggler"),
             )
         )

@@ -114,7 +114,7 @@ def join_ranks(analyses: Sequence[RankAnalysis]) -> Job:
             for kind in kinds
         },
         imbalance=imbalance(kept, kinds, pipeline, heavy, is_known=status != "withheld"),
-        replay=_replayed(whole),
+        replay=_replayed(whole, {row.rank for row in kept}),
         lateness=_told(whole, late, found, status, why),
         rank_map=rank_map(whole) if whole.clocks.has_one_axis else None,
         issues=(*issues, *suspect),
@@ -167,7 +167,8 @@ def _clocks(whole: Joined) -> report.Clocks:
         )
     known = clocks.reference[clocks.component == 0]
     reference = rank_of(whole.tables[int(known[0])]) if len(known) else None
-    return report.Clocks(reference_rank=reference, ranks=tuple(rows))
+    pivot = clocks.pivot_ns if reference is not None else None
+    return report.Clocks(reference_rank=reference, pivot_ns=pivot, ranks=tuple(rows))
 
 
 def _whole(value: float) -> int | None:
@@ -370,17 +371,27 @@ def _numbers(
     return numbers if slower is None else {**numbers, "slower_group_ratio": slower}
 
 
-def _replayed(whole: Joined) -> report.Replay | None:
-    """The replay of all ranks, which wait for each other where their calls were matched."""
+def _replayed(whole: Joined, late_ranks: set[int]) -> report.Replay | None:
+    """The replay of all ranks, which wait for each other where their calls were matched.
+
+    Of the ranks that it speeds up only those are named that are late for the clocks too.
+    """
     calls = whole.calls
     instance = np.where(whole.wait_ns >= 0, whole.matching.instance, -1)
     rows = [np.flatnonzero(calls.rank == place) for place in range(calls.num_ranks)]
-    return replay(
+    played = replay(
         [table.program for table in whole.tables],
         [instance[mine] for mine in rows],
         [whole.start_ns[mine] for mine in rows],
         [whole.end_ns[mine] for mine in rows],
     )
+    if played is None:
+        return None
+    what_if = tuple(
+        msgspec.structs.replace(each, ranks=tuple(rank for rank in each.ranks if rank in late_ranks))
+        for each in played.what_if
+    )
+    return msgspec.structs.replace(played, what_if=what_if)
 
 
 def _late_ranks(rows: Sequence[report.Straggler], whole: Joined) -> LateRanks:

@@ -206,6 +206,10 @@ ISSUE: tuple[tuple[str, str], ...] = (
         r"(\d+) of (\d+) ranks (?:was|were) given: who is late is unknown",
         r"\2 个 rank 中给出了 \1 个，无法得知谁迟到",
     ),
+    (
+        r"(\d+) of (\d+) ranks were given, without (?:ranks? )?([\d, -]+): one of those may be the late one",
+        r"\2 个 rank 中给出了 \1 个，缺少 rank \3：迟到的可能正是其中之一",
+    ),
 )
 """Clauses of health issues. What another package wrote (`rule_broken`) stays as it is."""
 

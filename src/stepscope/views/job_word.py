@@ -132,7 +132,7 @@ def ranks_name(ranks: Sequence[int], lang: Lang) -> str:
 
 def lateness_of(row: report.Straggler, lang: Lang) -> str:
     """How late a rank is: a time, or a share of the step where its input has no unit of time."""
-    return _amount(row.lateness_ns, getattr(row, "lateness_share", None))
+    return _amount(row.lateness_ns, row.lateness_share)
 
 
 def _amount(time_ns: int | None, share: float | None) -> str:
@@ -211,7 +211,7 @@ def lateness_lines(
 
 def _nobody(whole: report.Lateness, lang: Lang) -> str:
     """That nobody is late; of ranks that are, but cost nobody much, how late the latest came."""
-    noise = _amount(whole.noise_ns, getattr(whole, "noise_share", None))
+    noise = _amount(whole.noise_ns, whole.noise_share)
     latest = max((each for row in whole.rows for each in row.lateness_ns if each is not None), default=0)
     if whole.noise_ns is not None and latest > whole.noise_ns:
         by = duration(latest)

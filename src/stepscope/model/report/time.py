@@ -51,6 +51,8 @@ class Clocks(Part, frozen=True, kw_only=True):
 
     reference_rank: int | None = None
     """The rank whose clock the others are given in."""
+    pivot_ns: int | None = None
+    """When `offset_ns` holds: a drift counts from here; absent where no clocks were aligned."""
     ranks: tuple[RankClock, ...] = field(default_factory=written)
     """One entry a rank."""
     telemetry: tuple[TelemetryClock, ...] = field(default_factory=written)

@@ -2,8 +2,7 @@
 
     true = local - offset - drift * (local - offset - pivot)
 
-The pivot is the start of the report's window on the common axis. It is the report's to the length of what
-lies between there and the first collective; a drift of 20 ppm makes that 20 ns a millisecond.
+The pivot is the report's; of a report that has none, the start of its window on the common axis.
 """
 
 from __future__ import annotations
@@ -73,7 +72,9 @@ def clocks_of(report: Report) -> dict[int, Clock]:
         for each in report.inputs
         if each.rank in offsets and each.start_ns is not None
     ]
-    pivot = min(steps or begins, default=0)
+    pivot = report.clocks.pivot_ns
+    if pivot is None:
+        pivot = min(steps or begins, default=0)
     drifts = {
         row.rank: (row.drift_ppm or 0.0) / 1e6 if steps or begins else 0.0 for row in report.clocks.ranks
     }
