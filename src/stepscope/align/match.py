@@ -10,6 +10,7 @@ windows to begin together, nor every record to be there.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -105,7 +106,8 @@ def _lead(at: npt.NDArray[np.intp], key: tuple[I64, ...], leader: I64) -> None:
 
 def _by_reference(calls: Calls, at: npt.NDArray[np.intp], leader: I64) -> None:
     """Each rank against the one before it in a tree over ranks that share tokens; then what is left over."""
-    mine = [at[calls.rank[at] == rank] for rank in range(calls.num_ranks)]
+    bounds = np.searchsorted(calls.rank[at], np.arange(calls.num_ranks + 1)).tolist()
+    mine = [at[low:high] for low, high in pairwise(bounds)]
     sync = calls.is_of(*SYNCHRONISING)
     tokens = [set(np.unique(calls.token[each[sync[each]]]).tolist()) for each in mine]
     left = {rank for rank in range(calls.num_ranks) if len(mine[rank])}
@@ -114,17 +116,18 @@ def _by_reference(calls: Calls, at: npt.NDArray[np.intp], leader: I64) -> None:
     while left:
         root = max(left, key=lambda rank: (len(mine[rank]), -rank))
         left.remove(root)
-        placed = [root]
-        while True:
-            joined = [
-                (len(tokens[rank] & tokens[other]), len(mine[other]), -rank, rank, other)
-                for rank in left
-                for other in placed
-                if tokens[rank] & tokens[other]
-            ]
-            if not joined:
+        placed, newest = [root], root
+        # Of each rank that is left, the placed one with which it shares most.
+        nearest: dict[int, tuple[int, int, int]] = {}
+        while left:
+            for rank in left:
+                shared = len(tokens[rank] & tokens[newest])
+                if shared and (shared, len(mine[newest])) > nearest.get(rank, (0, 0, 0))[:2]:
+                    nearest[rank] = (shared, len(mine[newest]), newest)
+            if not nearest:
                 break
-            *_, rank, other = max(joined)
+            rank = max(nearest, key=lambda each: (nearest[each][:2], -each))
+            other = nearest.pop(rank)[2]
             left.remove(rank)
             a, b = mine[other][sync[mine[other]]], mine[rank][sync[mine[rank]]]
             found = _pair_up(calls, a, b)
@@ -133,6 +136,7 @@ def _by_reference(calls: Calls, at: npt.NDArray[np.intp], leader: I64) -> None:
             shift[rank] = found.offset_ns + shift[other]
             slope[rank] = found.drift + slope[other]
             placed.append(rank)
+            newest = rank
         _left_over(calls, [mine[rank] for rank in placed], placed, shift, slope, leader)
 
 

@@ -50,6 +50,11 @@ class Calls:
     def __len__(self) -> int:
         return len(self.rank)
 
+    def of_rank(self, place: int) -> npt.NDArray[np.intp]:
+        """The calls of one rank: they are sorted by rank."""
+        low, high = np.searchsorted(self.rank, (place, place + 1)).tolist()
+        return np.arange(low, high)
+
     def is_of(self, *kinds: str) -> npt.NDArray[np.bool_]:
         """Calls of these kinds."""
         of_token = np.array([kind in kinds for kind in self.kind] or [False], dtype=bool)

@@ -127,7 +127,7 @@ def split(joined: Joined, place: int) -> Split | None:
     transfers is transfer.
     """
     table, calls = joined.tables[place], joined.calls
-    mine = np.flatnonzero(calls.rank == place)
+    mine = calls.of_rank(place)
     start, end = calls.start_ns[mine], calls.end_ns[mine]
     if len(table.steps):
         inside = union(table.steps.window_start_ns, table.steps.window_end_ns)
@@ -153,7 +153,7 @@ def split(joined: Joined, place: int) -> Split | None:
 def exposed_waits(joined: Joined, place: int) -> I64:
     """For each call of a rank, the part of its waiting that no computation hides; 0 where unknown."""
     calls, hidden = joined.calls, joined.tables[place].hidden
-    mine = np.flatnonzero(calls.rank == place)
+    mine = calls.of_rank(place)
     wait = np.maximum(joined.wait_ns[mine], 0)
     start = calls.start_ns[mine]
     if not len(hidden):

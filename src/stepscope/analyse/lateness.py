@@ -9,6 +9,7 @@ lateness that a rank brings to the next one contains it: of a run of such collec
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -101,8 +102,8 @@ def lateness(joined: Joined) -> Lateness:
     cost, agrees = _cost(joined, last)
     blocking = _blocking(joined)
     excess, kernels = _excess(joined)
-    for rank in range(num):
-        mine = np.flatnonzero((calls.rank[at] == rank) & is_known)
+    for rank, mine in enumerate(_by_rank(joined)):
+        mine = mine[is_known[mine]]
         mine = mine[np.argsort(joined.start_ns[at[mine]], kind="stable")]
         for where in np.unique(column[mine]).tolist():
             these = mine[column[mine] == where]
@@ -140,6 +141,14 @@ def lateness(joined: Joined) -> Lateness:
     )
 
 
+def _by_rank(joined: Joined) -> list[npt.NDArray[np.intp]]:
+    """Of each rank its places in `by_instance`."""
+    rank = joined.calls.rank[joined.by_instance]
+    order = np.argsort(rank, kind="stable")
+    bounds = np.searchsorted(rank[order], np.arange(joined.calls.num_ranks + 1)).tolist()
+    return [order[low:high] for low, high in pairwise(bounds)]
+
+
 def _last(joined: Joined) -> npt.NDArray[np.intp]:
     """The place in `by_instance` of the call that began last in each instance."""
     start = joined.start_ns[joined.by_instance]
@@ -167,7 +176,7 @@ def _released(joined: Joined) -> I64:
     calls, at = joined.calls, joined.by_instance
     before = np.full(len(calls), np.iinfo(np.int64).min, dtype=np.int64)
     for rank in range(calls.num_ranks):
-        mine = np.flatnonzero(calls.rank == rank)
+        mine = calls.of_rank(rank)
         if len(mine) < 2:
             continue
         order = mine[np.argsort(joined.start_ns[mine], kind="stable")]
@@ -187,7 +196,7 @@ def _cost(joined: Joined, last: npt.NDArray[np.intp]) -> tuple[I64, F64]:
     second = np.maximum.reduceat(without, heads)
     exposed = np.zeros(len(joined.calls), dtype=np.int64)
     for rank in range(joined.calls.num_ranks):
-        exposed[joined.calls.rank == rank] = exposed_waits(joined, rank)
+        exposed[joined.calls.of_rank(rank)] = exposed_waits(joined, rank)
     waits = exposed[at].copy()
     waits[last] = -1
     order = np.lexsort((waits, instance))
@@ -206,8 +215,8 @@ def _cost_kinds(joined: Joined, cost: I64) -> tuple[str | None, ...]:
     """Of each rank the kind of collective in which it cost the others most."""
     calls, at = joined.calls, joined.by_instance
     result: list[str | None] = []
-    for rank in range(calls.num_ranks):
-        mine = np.flatnonzero((calls.rank[at] == rank) & (cost > 0))
+    for mine in _by_rank(joined):
+        mine = mine[cost[mine] > 0]
         kinds: dict[str, int] = {}
         for token, ns in zip(calls.token[at[mine]].tolist(), cost[mine].tolist(), strict=True):
             kinds[calls.kind[token]] = kinds.get(calls.kind[token], 0) + ns
@@ -220,7 +229,7 @@ def _blocking(joined: Joined) -> npt.NDArray[np.int64]:
     at = joined.by_instance
     exposed = np.empty(len(joined.calls), dtype=np.int64)
     for rank, table in enumerate(joined.tables):
-        exposed[joined.calls.rank == rank] = table.collectives.exposed_ns
+        exposed[joined.calls.of_rank(rank)] = table.collectives.exposed_ns
     duration = np.maximum(joined.calls.end_ns[at] - joined.calls.start_ns[at], 1)
     share = (1_000_000 * exposed[at]) // duration
     result: npt.NDArray[np.int64] = joined.spread(
@@ -237,8 +246,8 @@ def _excess(joined: Joined) -> tuple[F64, F64]:
     segment = np.zeros((len(calls), len(SEGMENT_PARTS)), dtype=np.int64)
     kernels = np.zeros(len(calls), dtype=np.int64)
     for rank, table in enumerate(joined.tables):
-        segment[calls.rank == rank] = table.collectives.segment
-        kernels[calls.rank == rank] = table.collectives.num_kernels
+        segment[calls.of_rank(rank)] = table.collectives.segment
+        kernels[calls.of_rank(rank)] = table.collectives.num_kernels
     excess = np.empty((len(at), len(SEGMENT_PARTS)))
     for part in range(len(SEGMENT_PARTS)):
         column = segment[at, part]

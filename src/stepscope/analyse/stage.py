@@ -107,9 +107,9 @@ def _bubbles(joined: Joined) -> float | None:
     is_message = calls.is_of(*POINT_TO_POINT)
     for rank, table in enumerate(joined.tables):
         whole = int((table.steps.window_end_ns - table.steps.window_start_ns).sum())
-        mine = np.flatnonzero(calls.rank == rank)
+        mine = calls.of_rank(rank)
         mine = mine[is_message[mine] & (joined.wait_ns[mine] > 0)]
-        if whole and is_message[calls.rank == rank].any():
+        if whole and is_message[calls.of_rank(rank)].any():
             # Messages both ways may be waited for at the same time.
             waiting = union(calls.start_ns[mine], calls.start_ns[mine] + joined.wait_ns[mine])
             windows = union(table.steps.window_start_ns, table.steps.window_end_ns)

@@ -23,7 +23,7 @@ def collective_rows(
     groups = _group_sizes(whole)
     exposed = np.zeros(len(calls), dtype=np.int64)
     for place in range(calls.num_ranks):
-        exposed[calls.rank == place] = exposed_waits(whole, place)
+        exposed[calls.of_rank(place)] = exposed_waits(whole, place)
     duration = np.maximum(calls.end_ns - calls.start_ns, 0)
     keys: dict[tuple[int, str, int], list[int]] = {}
     for call, (group, token, of) in enumerate(
@@ -135,7 +135,7 @@ def _most_often(whole: Joined, late: Lateness, heads: I64) -> int | None:
 def transfer_rate(whole: Joined, place: int) -> float | None:
     """Bus bandwidth of a rank's large transfers, waiting left out, weighted by time; `None` without any."""
     calls, table = whole.calls, whole.tables[place]
-    mine = np.flatnonzero(calls.rank == place)
+    mine = calls.of_rank(place)
     is_large = (table.collectives.bytes >= MIN_MESSAGE_BYTES) & (whole.wait_ns[mine] >= 0)
     is_large &= calls.is_of(*SYNCHRONISING)[mine]
     if not is_large.any():
@@ -166,7 +166,7 @@ def slower_group(whole: Joined, place: int) -> float | None:
     size, groups = _bytes(whole)[head_calls], _group_sizes(whole)
     token_kind = [calls.kind[t] for t in calls.token[head_calls].tolist()]
     of_group = calls.group[head_calls]
-    mine = set(np.unique(calls.group[calls.rank == place]).tolist())
+    mine = set(np.unique(calls.group[calls.of_rank(place)]).tolist())
     kinds: dict[tuple[str, int, int], dict[int, list[int]]] = {}
     for kind, bytes_, group, time in zip(
         token_kind, size.tolist(), of_group.tolist(), transfer.tolist(), strict=True

@@ -116,7 +116,7 @@ def join_ranks(analyses: Sequence[RankAnalysis]) -> Job:
         imbalance=imbalance(kept, kinds, pipeline, heavy, is_known=status != "withheld"),
         replay=_replayed(whole, {row.rank for row in kept}),
         lateness=_told(whole, late, found, status, why),
-        rank_map=rank_map(whole) if whole.clocks.has_one_axis else None,
+        rank_map=rank_map(whole, tuple(row.rank for row in kept)) if whole.clocks.has_one_axis else None,
         issues=(*issues, *suspect),
         withheld=withheld,
         joined=whole,
@@ -378,7 +378,7 @@ def _replayed(whole: Joined, late_ranks: set[int]) -> report.Replay | None:
     """
     calls = whole.calls
     instance = np.where(whole.wait_ns >= 0, whole.matching.instance, -1)
-    rows = [np.flatnonzero(calls.rank == place) for place in range(calls.num_ranks)]
+    rows = [calls.of_rank(place) for place in range(calls.num_ranks)]
     played = replay(
         [table.program for table in whole.tables],
         [instance[mine] for mine in rows],

@@ -42,7 +42,8 @@ def rank_map(whole: Joined, keep: tuple[int, ...] = ()) -> report.RankMap | None
         own = (middles - begin[n]) // strip.cell_ns
         is_there = (own >= 0) & (own < len(strip.cells))
         cells = np.where(is_there, strip.cells[np.clip(own, 0, len(strip.cells) - 1)], -1).astype(np.int64)
-        mine = np.flatnonzero((whole.calls.rank == place) & (whole.wait_ns > 0))
+        mine = whole.calls.of_rank(place)
+        mine = mine[whole.wait_ns[mine] > 0]
         waits = union(whole.start_ns[mine], whole.start_ns[mine] + whole.wait_ns[mine])
         waited = overlap_ns(middles - cell // 2, middles + (cell + 1) // 2, waits)
         cells[(cells == talking) & (2 * waited >= cell)] = wait
