@@ -28,7 +28,7 @@ RULE = Rule(
         zh="锁页内存与设备之间的大块拷贝能反映总线速率。若远低于一半，说明链路的通道数或代次低于显卡，或被共"
         "享。",
     ),
-    when=(copy_stall_share >= 0.03, pinned_copy_bus_share <= 0.35),
+    when=(copy_stall_share >= 0.03, pinned_copy_bus_share <= 0.45),
     corroborated_by=(pcie_receive_link_share <= 0.35,),
     cost=copy_stall_share,
     shows=(pinned_copy_bytes_per_second,),
