@@ -26,22 +26,26 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from stepscope.align.bound import (
+    MIN_SPREAD_NS,
+    SAME_HOST_NS,
+    State,
+    inside_bounds,
+    join_by_messages,
+    same_hosts,
+)
 from stepscope.align.match import UNMATCHED, Matching
-from stepscope.align.token import POINT_TO_POINT, SYNCHRONISING, Calls
+from stepscope.align.token import SYNCHRONISING, Calls
 from stepscope.model.trace import I64
 
 HUBER = 1.345
 """Residuals beyond so many standard deviations count less (95 % efficiency on normal ones: Huber)."""
 MOST_CALLS = 200_000
 """Calls that are fitted: evenly spaced instances are enough."""
-MIN_SPREAD_NS = 1_000.0
-"""The profiler writes whole microseconds, and ends differ by 1 to 7 of them."""
 DRIFT_ERRORS = 3.0
 ENDS_AGREE_NS = 7_000
 """One matched collective has no residual: its ends are then taken to agree as in a set of 8 ranks over
 NVLink."""
-SAME_HOST_NS = 50_000
-"""Ranks of one host read one clock through one profiler: more between them contradicts that."""
 MOST_VIOLATION_NS = 100_000
 """Causality violated by more than this: the matched calls are not the same collectives, or do not wait."""
 
@@ -106,7 +110,7 @@ def fit(
     component = _components(num, calls.rank[at], matching.instance[at])
     first = _first_offsets(calls, matching.instance, at, component)
     pivot = int((calls.start_ns - first[calls.rank]).min()) if len(calls) else 0
-    state = _State(
+    state = State(
         offset=first,
         drift=np.zeros(num),
         drift_error=np.full(num, np.nan),
@@ -118,11 +122,11 @@ def fit(
     if ends_agree_ns > ENDS_AGREE_NS:
         # Processes wake up late, some always more than others: that is no noise that averages out.
         state.error = np.fmax(state.error, float(ends_agree_ns))
-    _same_hosts(calls, matching, at, component, state, hosts)
-    violation = _inside_bounds(calls, matching, at, state, pivot)
+    same_hosts(calls, matching, at, component, state, hosts)
+    violation = inside_bounds(calls, matching, at, state, pivot)
     several = counted > 1
     state.error = np.where(several, state.error, np.fmin(state.error, float(ends_agree_ns)))
-    component = _join_by_messages(calls, matching, component, state)
+    component = join_by_messages(calls, matching, component, state)
     reference = _references(component, state)
     alone = counted == 0
     alone &= ~np.isin(np.arange(num), np.flatnonzero(component >= 0))
@@ -139,17 +143,6 @@ def fit(
         num_matched=counted,
         violation_ns=violation,
     )
-
-
-@dataclass(slots=True)
-class _State:
-    """What the fit knows so far, by rank."""
-
-    offset: I64
-    drift: F64
-    drift_error: F64
-    residual: F64
-    error: F64
 
 
 def _components(num: int, rank: I64, instance: I64) -> I64:
@@ -211,7 +204,7 @@ def _refine(
     matching: Matching,
     at: npt.NDArray[np.intp],
     component: I64,
-    state: _State,
+    state: State,
     pivot: int,
 ) -> None:
     """The robust fit of offsets, and of drifts where they can be told."""
@@ -354,140 +347,7 @@ def _middle(ranks: npt.NDArray[np.intp], offset: npt.NDArray[np.generic]) -> int
     return int(order[(len(order) - 1) // 2])
 
 
-# ── bounds ─────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _inside_bounds(
-    calls: Calls, matching: Matching, at: npt.NDArray[np.intp], state: _State, pivot: int
-) -> int:
-    """Move offsets as little as it takes for causality to hold; the violation that is left, at most."""
-    if not len(at):
-        return 0
-    rank, of = calls.rank[at], matching.instance[at]
-    order = np.argsort(of, kind="stable")
-    rank, of = rank[order], of[order]
-    head = np.flatnonzero(np.append(True, of[1:] != of[:-1]))
-    start, end = calls.start_ns[at][order], calls.end_ns[at][order]
-
-    def corrected(local: I64) -> I64:
-        whole = local - state.offset[rank]
-        return whole - np.round(state.drift[rank] * (whole - pivot).astype(np.float64)).astype(np.int64)
-
-    worst = 0
-    for _ in range(200):
-        begun, left = corrected(start), corrected(end)
-        latest, earliest = np.maximum.reduceat(begun, head), np.minimum.reduceat(left, head)
-        violation = latest - earliest
-        worst = int(violation.max())
-        if worst <= 0:
-            break
-        which = int(np.argmax(violation))
-        low, high = head[which], np.append(head[1:], len(of))[which]
-        late = int(rank[low + int(np.argmax(begun[low:high]))])
-        early = int(rank[low + int(np.argmin(left[low:high]))])
-        if late == early:
-            break
-        half = worst // 2 + 1
-        state.offset[late] += half
-        state.offset[early] -= half
-    # Of a rank with one collective the fit has no error: what the bounds leave open is one.
-    begun, left = corrected(start), corrected(end)
-    latest, earliest = np.maximum.reduceat(begun, head), np.minimum.reduceat(left, head)
-    open_ = (np.repeat(earliest - latest, np.diff(np.append(head, len(of))))).astype(np.float64)
-    least = np.full(calls.num_ranks, np.inf)
-    np.minimum.at(least, rank, np.maximum(open_, 0.0))
-    alone = np.isnan(state.error) & np.isfinite(least)
-    state.error[alone] = np.maximum(least[alone] / 2.0, MIN_SPREAD_NS)
-    return max(worst, 0)
-
-
-def _same_hosts(
-    calls: Calls,
-    matching: Matching,
-    at: npt.NDArray[np.intp],
-    component: I64,
-    state: _State,
-    hosts: Sequence[str | None],
-) -> None:
-    """Give ranks of one host one clock where their collectives tell less, and do not contradict it."""
-    places: dict[tuple[str, int], list[int]] = {}
-    for rank, host in enumerate(hosts):
-        if host is not None and component[rank] >= 0:
-            places.setdefault((host, int(component[rank])), []).append(rank)
-    for ranks in places.values():
-        mine = np.array(ranks)
-        error = np.where(np.isnan(state.error[mine]), np.inf, state.error[mine])
-        if len(mine) < 2 or error.max() <= SAME_HOST_NS / 3 or state.drift[mine].any():
-            continue
-        centre = int(np.median(state.offset[mine]))
-        if (np.abs(state.offset[mine] - centre) > SAME_HOST_NS + 3 * error).any():
-            continue
-        before = state.offset.copy()
-        state.offset[mine] = centre
-        if _violation(calls, matching, at, state) > SAME_HOST_NS:
-            state.offset[:] = before
-            continue
-        state.error[mine] = SAME_HOST_NS / 3
-
-
-def _violation(calls: Calls, matching: Matching, at: npt.NDArray[np.intp], state: _State) -> int:
-    """By how much offsets alone violate causality, the most."""
-    order = at[np.argsort(matching.instance[at], kind="stable")]
-    of = matching.instance[order]
-    head = np.flatnonzero(np.append(True, of[1:] != of[:-1]))
-    begun = calls.start_ns[order] - state.offset[calls.rank[order]]
-    left = calls.end_ns[order] - state.offset[calls.rank[order]]
-    return int((np.maximum.reduceat(begun, head) - np.minimum.reduceat(left, head)).max())
-
-
-def _join_by_messages(calls: Calls, matching: Matching, component: I64, state: _State) -> I64:
-    """Join components between which messages go both ways: the offset lies between two bounds."""
-    at = np.flatnonzero((matching.instance != UNMATCHED) & calls.is_of(*POINT_TO_POINT))
-    if not len(at):
-        return component
-    component = component.copy()
-    # A rank without any collective is a component of its own, once a message reaches it.
-    for rank in np.unique(calls.rank[at]).tolist():
-        if component[rank] < 0:
-            component[rank] = int(component.max()) + 1
-    order = np.argsort(matching.instance[at], kind="stable")
-    at = at[order]
-    is_send = calls.is_of("send")[at]
-    sends, receives = at[is_send], at[~is_send]
-    sender = {int(matching.instance[call]): int(call) for call in sends.tolist()}
-    while True:
-        bounds: dict[tuple[int, int], list[float]] = {}
-        for call in receives.tolist():
-            source = sender.get(int(matching.instance[call]))
-            if source is None:
-                continue
-            a, b = int(component[calls.rank[source]]), int(component[calls.rank[call]])
-            if a == b:
-                continue
-            sent = int(calls.start_ns[source] - state.offset[calls.rank[source]])
-            got = int(calls.end_ns[call] - state.offset[calls.rank[call]])
-            # How far b's axis is ahead of a's: at most got - sent, where the message goes from a to b.
-            low_high = bounds.setdefault((min(a, b), max(a, b)), [-np.inf, np.inf])
-            if a < b:
-                low_high[1] = min(low_high[1], got - sent)
-            else:
-                low_high[0] = max(low_high[0], sent - got)
-        both = [
-            (high - low, pair, low, high)
-            for pair, (low, high) in bounds.items()
-            if np.isfinite(low) and np.isfinite(high) and high >= low
-        ]
-        if not both:
-            return component
-        width, (a, b), low, high = min(both)
-        mine = component == b
-        state.offset[mine] += round((low + high) / 2)
-        state.error[mine] = np.fmax(state.error[mine], width / 2)
-        state.error[component == a] = np.fmax(state.error[component == a], 0.0)
-        component[mine] = a
-
-
-def _references(component: I64, state: _State) -> I64:
+def _references(component: I64, state: State) -> I64:
     """The rank with the lower-median offset of each component, whose clock becomes the axis."""
     reference = np.full(len(component), -1, dtype=np.int64)
     for which in np.unique(component[component >= 0]).tolist():
@@ -498,3 +358,6 @@ def _references(component: I64, state: _State) -> I64:
         state.drift[mine] -= state.drift[middle]
         reference[mine] = middle
     return reference
+
+
+__all__ = ["MOST_VIOLATION_NS", "SAME_HOST_NS", "RankClocks", "fit"]
