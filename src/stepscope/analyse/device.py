@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from stepscope.analyse import collective, copies, gradient, host, peer
 from stepscope.analyse.account import (
@@ -20,6 +19,7 @@ from stepscope.analyse.account import (
     window_sums,
     without_causes,
 )
+from stepscope.analyse.beside import peer_of_device, peer_of_host
 from stepscope.analyse.compute import compute_of, own_ns
 from stepscope.analyse.culprit import activity_culprits, culprits
 from stepscope.analyse.idle import (
@@ -31,12 +31,11 @@ from stepscope.analyse.idle import (
     largest_gaps_ns,
     late_starts,
 )
-from stepscope.analyse.launched import Launched
 from stepscope.analyse.phase import optimizer_steps
+from stepscope.analyse.process import Process, Scope
 from stepscope.analyse.replay.build import program_of
 from stepscope.analyse.stretch import pauses, python_stall_ns
 from stepscope.analyse.timeline import timeline
-from stepscope.analyse.use import UsedSteps
 from stepscope.analyse.variation import periodic_excess_ns, variation
 from stepscope.analyse.window import Windows, host_windows, windows
 from stepscope.model import report
@@ -47,54 +46,13 @@ from stepscope.model.peer import PeerTable
 from stepscope.model.trace import I32, I64, Trace
 from stepscope.trace import health
 from stepscope.trace.category import Kind
-from stepscope.trace.host_cause import NameFacts
 from stepscope.trace.link import COMMUNICATION, COPY, Activities
 from stepscope.trace.step import owner_of
-from stepscope.trace.thread import Threads
 
 SHORT_KERNEL_NS = 10_000
 """A kernel hardly longer than the pause before the next one (`health.PAUSE_NS`)."""
 UNEXPLAINED_OF_IDLE, UNEXPLAINED_OF_ALL = 0.5, 0.15
 """Shares of idle time and of all time from which on unexplained idle time is an issue of the trace."""
-
-
-@dataclass(frozen=True, slots=True)
-class Process:
-    """One host process as the analysis of its devices sees it.
-
-    `is_blocking_copy` is per activity, of its launch.
-    `idle_effect` is the worst that health issues of the whole process do to idle causes.
-    """
-
-    trace: Trace
-    kinds: I32
-    facts: NameFacts
-    threads: Threads
-    activities: Activities
-    who: Launched
-    is_blocking_copy: npt.NDArray[np.bool_]
-    is_launch_call: npt.NDArray[np.bool_]
-    used: UsedSteps
-    rank: int | None
-    world_size: int | None
-    idle_effect: report.Effect
-    is_clock_known: bool
-    """Host and device times can be compared: without that nobody knows what was issued when."""
-    prepared: I64
-    numbers: Mapping[str, float]
-
-
-@dataclass(frozen=True, slots=True)
-class _Scope:
-    """One accounting row's windows and which of them it sums."""
-
-    name: report.Scope
-    windows: Windows
-    chosen: npt.NDArray[np.bool_]
-
-    @property
-    def inside(self) -> Intervals:
-        return union(self.windows.start_ns[self.chosen], self.windows.end_ns[self.chosen])
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +81,8 @@ def analyse_device(p: Process, device: int) -> DeviceResult:
     first, last = int(activities.start_ns.min()), int(activities.end_ns.max())
     scopes = []
     if not p.used.is_empty:
-        scopes.append(_Scope("steps", windows(p.used.steps, activities, owner), p.used.in_scope))
-    scopes.append(_Scope("trace", Windows("device", np.array([first]), np.array([last])), np.ones(1, bool)))
+        scopes.append(Scope("steps", windows(p.used.steps, activities, owner), p.used.in_scope))
+    scopes.append(Scope("trace", Windows("device", np.array([first]), np.array([last])), np.ones(1, bool)))
 
     timeline = p.threads.timeline
     # A gap reaches back to the first event: what was launched while the device stood still was not queued.
@@ -213,7 +171,7 @@ def analyse_device(p: Process, device: int) -> DeviceResult:
         tuple(issues),
         device,
         own[0],
-        _peer(p, analysis, scopes, activities, found, parts, idle, owner, link, device=device),
+        peer_of_device(p, analysis, scopes, activities, found, parts, idle, owner, link, device=device),
     )
 
 
@@ -225,80 +183,6 @@ def _contention(
         return {}
     time = peer.beside_communication_ns(p.trace, p.kinds, activities, parts.communication, inside)
     return {} if time is None else {"beside_communication_share": time / total_ns}
-
-
-def _has_peers(p: Process, num_collectives: int) -> bool:
-    """Whether other ranks may have to be held against this one."""
-    return num_collectives > 0 or (p.world_size is not None and p.world_size > 1)
-
-
-def _peer(
-    p: Process,
-    analysis: DeviceAnalysis,
-    scopes: Sequence[_Scope],
-    activities: Activities,
-    found: collective.Collectives,
-    parts: Parts,
-    idle: IdlePieces,
-    owner: I64,
-    link: float | None,
-    *,
-    device: int,
-) -> PeerTable | None:
-    """What the join with other ranks needs of this device."""
-    if not _has_peers(p, len(found.at)):
-        return None
-    texts, is_withheld = peer.Texts(), analysis.accounting.status == "withheld"
-    first = min(int(scope.windows.start_ns.min()) for scope in scopes)
-    numbers = np.append(p.used.steps.number, -1)[owner] if len(p.used.steps) else np.full(len(owner), -1)
-    is_in_scope = (owner >= 0) & np.append(p.used.in_scope, False)[owner]
-    whole = scopes[-1].windows
-    return PeerTable(
-        rank=p.rank,
-        world_size=p.world_size,
-        device=device,
-        host=host_name(p.trace),
-        anchor=p.trace.anchor,
-        collectives=peer.collective_table(
-            p.trace,
-            activities,
-            found,
-            parts,
-            idle,
-            numbers.astype(np.int64),
-            first,
-            texts,
-            is_withheld=is_withheld,
-        ),
-        steps=peer.step_table(p.used, scopes[0].windows) if scopes[0].name == "steps" else peer.no_steps(),
-        kernels=peer.kernel_table(
-            p.trace,
-            p.kinds,
-            activities,
-            is_in_scope if is_in_scope.any() else np.ones(len(owner), bool),
-            texts,
-        ),
-        hidden=intersect(parts.communication, parts.compute),
-        program=analysis.program,
-        culprits=_named(analysis),
-        link_bytes_per_second=link,
-        strip=peer.strip(int(whole.start_ns[0]), int(whole.end_ns[0]), parts, idle, is_withheld=is_withheld),
-        texts=texts.all(),
-    )
-
-
-def _named(analysis: DeviceAnalysis) -> dict[str, str]:
-    """Idle cause -> what ran on the host for most of it."""
-    return {cause: found[0].name for cause, found in analysis.culprits.items() if found}
-
-
-def host_name(trace: Trace) -> str | None:
-    """The machine that a trace says it is of, `None` where it does not say."""
-    for key in ("hostname", "host_name", "hostName"):
-        name = trace.metadata.get(key)
-        if isinstance(name, str) and name:
-            return name
-    return None
 
 
 def _unexplained(row: report.Accounting, numbers: Mapping[str, float]) -> tuple[health.Issue, ...]:
@@ -339,9 +223,9 @@ def analyse_cpu(p: Process, *, is_device_unseen: bool) -> DeviceResult:
         )
         return DeviceResult((nothing,), DeviceAnalysis(accounting=nothing))
     account = host.cpu_account(p.trace, p.threads, timeline, p.facts, p.used.steps)
-    scopes = [] if p.used.is_empty else [_Scope("steps", host_windows(p.used.steps), p.used.in_scope)]
+    scopes = [] if p.used.is_empty else [Scope("steps", host_windows(p.used.steps), p.used.in_scope)]
     whole = Windows("host", np.array([timeline.start_ns]), np.array([timeline.end_ns]))
-    scopes.append(_Scope("trace", whole, np.ones(1, bool)))
+    scopes.append(Scope("trace", whole, np.ones(1, bool)))
     sums = [window_sums(s.windows.start_ns, s.windows.end_ns, account.parts, account.idle) for s in scopes]
     status: report.RowStatus = "withheld" if is_device_unseen else _status("none", p.idle_effect)
     rows = tuple(_row(p, scope, each, info, status) for scope, each in zip(scopes, sums, strict=True))
@@ -353,41 +237,7 @@ def analyse_cpu(p: Process, *, is_device_unseen: bool) -> DeviceResult:
         timeline=_timeline(p, scopes[0], p.activities, account.idle, is_idle_told=True),
         idle=idle_spans(account.idle, "host", is_withheld=status == "withheld"),
     )
-    return DeviceResult(rows, analysis, peer=_host_peer(p, analysis, scopes, account))
-
-
-def _host_peer(
-    p: Process, analysis: DeviceAnalysis, scopes: Sequence[_Scope], account: host.CpuAccount
-) -> PeerTable | None:
-    """What the join with other ranks needs of a run without a device."""
-    if not _has_peers(p, len(account.parts.communication)) or analysis.accounting.status == "withheld":
-        return None
-    texts, whole, steps = peer.Texts(), scopes[-1].windows, p.used.steps
-    return PeerTable(
-        rank=p.rank,
-        world_size=p.world_size,
-        device=None,
-        host=host_name(p.trace),
-        anchor=p.trace.anchor,
-        collectives=peer.host_collective_table(
-            p.trace,
-            list(p.threads.rows.values()),
-            p.facts,
-            account.parts,
-            account.idle,
-            (steps.number, steps.start_ns, steps.end_ns),
-            min(int(scope.windows.start_ns.min()) for scope in scopes),
-            texts,
-        ),
-        steps=peer.step_table(p.used, scopes[0].windows) if scopes[0].name == "steps" else peer.no_steps(),
-        kernels=peer.no_kernels(),
-        hidden=intersect(account.parts.communication, account.parts.compute),
-        culprits=_named(analysis),
-        strip=peer.strip(
-            int(whole.start_ns[0]), int(whole.end_ns[0]), account.parts, account.idle, is_withheld=False
-        ),
-        texts=texts.all(),
-    )
+    return DeviceResult(rows, analysis, peer=peer_of_host(p, analysis, scopes, account))
 
 
 def device_name(trace: Trace, device: int) -> str | None:
@@ -411,7 +261,7 @@ def _status(*effects: report.Effect) -> report.RowStatus:
 
 
 def _row(
-    p: Process, scope: _Scope, sums: WindowSums, info: report.Device, status: report.RowStatus
+    p: Process, scope: Scope, sums: WindowSums, info: report.Device, status: report.RowStatus
 ) -> report.Accounting:
     named = sums.summed(scope.chosen)
     is_steps = scope.name == "steps"
@@ -450,7 +300,7 @@ def _row(
 
 
 def _timeline(
-    p: Process, scope: _Scope, activities: Activities, idle: IdlePieces, *, is_idle_told: bool
+    p: Process, scope: Scope, activities: Activities, idle: IdlePieces, *, is_idle_told: bool
 ) -> report.Timeline | None:
     """The longest counted step, or else the longest of the row; of a cut file nobody knows any."""
     if any(loss.is_cut for loss in p.trace.losses):
@@ -472,7 +322,7 @@ def _timeline(
     )
 
 
-def _by_step(p: Process, scope: _Scope, sums: WindowSums) -> dict[int, Mapping[str, int]]:
+def _by_step(p: Process, scope: Scope, sums: WindowSums) -> dict[int, Mapping[str, int]]:
     if scope.name != "steps":
         return {}
     return {int(p.used.steps.number[i]): sums.by_window(int(i)) for i in np.flatnonzero(p.used.in_scope)}
