@@ -81,11 +81,11 @@ def test_the_late_rank_is_named_and_nobody_where_nobody_is_late(kind, number):
         late = seed % number
         made = make(Job(number, 100 + seed, late_rank=late, late_ns=4_000_000, **KINDS[kind]))
         joined = join(made.tables)
-        found = stragglers(joined, lateness(joined), _steps_ns(joined))
+        found = stragglers(joined, lateness(joined), (), _steps_ns(joined))
         assert [(row.rank, row.reason) for row in found.rows] == [(late, "python")]
         made = make(Job(number, 200 + seed, **KINDS[kind]))
         joined = join(made.tables)
-        assert stragglers(joined, lateness(joined), _steps_ns(joined)).rows == ()
+        assert stragglers(joined, lateness(joined), (), _steps_ns(joined)).rows == ()
 
 
 def test_a_victim_in_one_group_is_no_straggler_in_another():
@@ -93,7 +93,7 @@ def test_a_victim_in_one_group_is_no_straggler_in_another():
         late = seed * 2 + 1
         made = make(Job(16, seed, groups=grid(16, 4), late_rank=late, late_ns=4_000_000))
         joined = join(made.tables)
-        found = stragglers(joined, lateness(joined), _steps_ns(joined))
+        found = stragglers(joined, lateness(joined), (), _steps_ns(joined))
         assert [row.rank for row in found.rows] == [late]
 
 
@@ -103,7 +103,7 @@ def test_ranks_that_share_nothing_have_no_common_axis():
     assert joined.clocks.component.tolist() == [0, 0, 0, 0, 1, 1, 1, 1]
     assert not joined.clocks.has_one_axis
     assert clock_errors(made, joined).max() <= 20
-    found = stragglers(joined, lateness(joined), _steps_ns(joined))
+    found = stragglers(joined, lateness(joined), (), _steps_ns(joined))
     assert [row.rank for row in found.rows] == [6]
 
 
@@ -130,7 +130,7 @@ SEEDS = 200
 def named(job):
     """Who is named, by rank."""
     joined = join(make(job).tables)
-    return [row.rank for row in stragglers(joined, lateness(joined), _steps_ns(joined)).rows]
+    return [row.rank for row in stragglers(joined, lateness(joined), (), _steps_ns(joined)).rows]
 
 
 @pytest.mark.parametrize("tail", [0.0, 0.01])

@@ -50,6 +50,9 @@ class Joined:
     """Matched calls that wait for each other, by instance."""
     heads: npt.NDArray[np.intp]
     """Where each instance begins in `by_instance`."""
+    is_whole: npt.NDArray[np.bool_]
+    """Over calls: every rank of its group is in its instance. One that is not may be the late one, and what
+    looks like transfer may be waiting for it."""
 
     @property
     def sizes(self) -> npt.NDArray[np.intp]:
@@ -102,7 +105,31 @@ def join(tables: Sequence[PeerTable]) -> Joined:
     if len(at):
         latest = np.repeat(np.maximum.reduceat(start[at], heads), sizes)
         wait[at] = np.clip(latest - start[at], 0, np.maximum(end[at] - start[at], 0))
-    return Joined(tuple(tables), calls, matching, clocks, start, end, wait, at, heads)
+    is_whole = np.zeros(len(calls), dtype=bool)
+    if len(at):
+        expected = group_sizes(tables, calls)[calls.group[at]]
+        is_pair = calls.is_of(*POINT_TO_POINT)[at]
+        is_whole[at] = is_pair | (np.repeat(sizes, sizes) >= expected)
+    return Joined(tuple(tables), calls, matching, clocks, start, end, wait, at, heads, is_whole)
+
+
+def group_sizes(tables: Sequence[PeerTable], calls: Calls) -> I64:
+    """Ranks of each group: as recorded, else the world of an unnamed group, else those seen in it."""
+    num = int(calls.group.max(initial=-1)) + 1
+    found = np.zeros(num, dtype=np.int64)
+    world = max((table.world_size or 0 for table in tables), default=0)
+    stated = (
+        np.concatenate([table.collectives.group_size for table in tables])
+        if tables
+        else np.empty(0, dtype=np.int64)
+    )
+    # No group has more ranks than the job: a larger number is a wrong one.
+    is_sound = (stated > 1) & ((stated <= world) | (world == 0))
+    np.maximum.at(found, calls.group[is_sound], stated[is_sound])
+    for group in np.flatnonzero(found == 0).tolist():
+        seen = len(np.unique(calls.rank[calls.group == group]))
+        found[group] = world if calls.group_names[group] is None and world else seen
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +161,7 @@ def split(joined: Joined, place: int) -> Split | None:
     else:
         inside = union(start, end)
     wait = joined.wait_ns[mine]
-    is_known = wait >= 0
+    is_known = (wait >= 0) & joined.is_whole[mine]
     waiting = union(start[is_known], start[is_known] + wait[is_known])
     moving = union(start[is_known] + wait[is_known], end[is_known])
     whole = intersect(union(start, end), inside)

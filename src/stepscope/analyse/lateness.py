@@ -71,8 +71,12 @@ def lateness(joined: Joined) -> Lateness:
     calls, at, heads = joined.calls, joined.by_instance, joined.heads
     num = calls.num_ranks
     step = calls.step[at]
+    # What the accounting leaves out (warm-up, cut steps, steps that nobody asked for) is nobody's lateness.
+    scope = [table.steps.number for table in joined.tables if len(table.steps)]
+    if scope:
+        step = np.where(np.isin(step, np.unique(np.concatenate(scope))), step, -1)
     steps = np.unique(step[step >= 0])
-    has_steps = len(steps) > 0
+    has_steps = len(steps) > 0 or bool(scope)
     if not has_steps and len(heads):
         begun = np.argsort(np.argsort(np.minimum.reduceat(joined.start_ns[at], heads), kind="stable"))
         each = -(-len(heads) // MOST_COLUMNS)
@@ -257,24 +261,52 @@ def _excess(joined: Joined) -> tuple[F64, F64]:
     return excess, (own - usual) / np.maximum(usual, 1)
 
 
-def reason(late: Lateness, tables: tuple[PeerTable, ...], rank: int, columns: I64) -> tuple[str, str | None]:
+def reason(
+    late: Lateness,
+    tables: tuple[PeerTable, ...],
+    rank: int,
+    columns: I64,
+    parts: F64 | None = None,
+) -> tuple[str, str | None]:
     """(reason, culprit) of a rank's lateness over these columns.
 
-    An idle cause, `slower_kernels`, `more_work`, or `unknown` where no part explains it.
+    An idle cause, `slower_kernels`, `more_work`, or `unknown` where no part explains it. `parts` (ranks,
+    steps, SEGMENT_PARTS) is the accounting of whole steps, where it is known: what a rank spends in its
+    steps beyond the lower median of the others is clearer than what it spends on the way to one collective.
     """
-    excess = late.excess[rank, columns].sum(axis=0)
     whole = float(np.nansum(late.lateness_ns[rank, columns]))
     if whole <= 0:
         return "unknown", None
-    best = int(np.argmax(excess))
+    excess = _beyond(parts, rank, columns) if parts is not None and late.has_steps else None
+    if excess is None or excess[_OWN].max() < EXPLAINED * whole:
+        excess = late.excess[rank, columns].sum(axis=0)
+    best = int(_OWN[np.argmax(excess[_OWN])])
     part = SEGMENT_PARTS[best]
-    if excess[best] < EXPLAINED * whole or part in ("communication", "unknown", "peer"):
+    if excess[best] < EXPLAINED * whole or part in ("unknown", "peer"):
         return "unknown", None
     if part == "compute":
         return _kernels(late, tables, rank, columns)
     cause = "copy_wait" if part == "copy" else part
     named = tables[rank].culprits
     return cause, named.get("copy_exposed" if part == "copy" else cause)
+
+
+_OWN = np.array([n for n, part in enumerate(SEGMENT_PARTS) if part not in ("communication", "queued")])
+"""Parts that a rank spends itself: the others wait for it in communication, and it for its device."""
+
+
+def _beyond(parts: F64, rank: int, columns: I64) -> F64 | None:
+    """What a rank spends in these steps beyond the lower median of the others, by part; `None` if unknown."""
+    others = np.delete(parts[:, columns], rank, axis=0)
+    own = parts[rank, columns]
+    known = np.isfinite(own[:, 0]) & np.isfinite(others[:, :, 0]).any(axis=0)
+    if not known.any():
+        return None
+    ordered = np.sort(others[:, known], axis=0)  # NaN last
+    middle = (np.isfinite(ordered[:, :, 0]).sum(axis=0) - 1) // 2
+    usual = ordered[middle, np.arange(ordered.shape[1])]
+    beyond: F64 = np.maximum(own[known] - usual, 0.0).sum(axis=0)
+    return beyond
 
 
 def _kernels(

@@ -6,7 +6,7 @@ import numpy as np
 
 from stepscope.align.token import SYNCHRONISING
 from stepscope.analyse.collective import MAX_LINK_SHARE, MIN_MESSAGE_BYTES, bus_bandwidth
-from stepscope.analyse.joined import Joined, exposed_waits
+from stepscope.analyse.joined import Joined, exposed_waits, group_sizes
 from stepscope.analyse.lateness import Lateness
 from stepscope.model import report
 from stepscope.model.trace import I64
@@ -20,7 +20,7 @@ def collective_rows(
     """The report's rows, by time, and an issue where a rate is more than the link carries."""
     calls = whole.calls
     size = _bytes(whole)
-    groups = _group_sizes(whole)
+    groups = group_sizes(whole.tables, calls)
     exposed = np.zeros(len(calls), dtype=np.int64)
     for place in range(calls.num_ranks):
         exposed[calls.of_rank(place)] = exposed_waits(whole, place)
@@ -41,13 +41,13 @@ def collective_rows(
         instances = instances[instances >= 0]
         heads = head_of[instances]
         heads = heads[heads >= 0]
-        known = at[whole.wait_ns[at] >= 0]
+        known = at[(whole.wait_ns[at] >= 0) & whole.is_whole[at]]
         ranks = int(np.unique(calls.rank[at]).size)
         time = int(np.median(transfer[heads])) if len(heads) else 0
         members_of_group = int(max(groups[group], ranks))
         rate = (
             bus_bandwidth(kind, of, members_of_group, time)
-            if len(heads) and time > whole.clock_noise_ns
+            if len(heads) and len(known) and time > whole.clock_noise_ns
             else None
         )
         links = [t.link_bytes_per_second for t in whole.tables if t.link_bytes_per_second]
@@ -98,21 +98,6 @@ def _bytes(whole: Joined) -> I64:
     )
 
 
-def _group_sizes(whole: Joined) -> I64:
-    """Ranks of each group: as recorded, else the ranks that were seen in it."""
-    calls = whole.calls
-    stated = np.concatenate([table.collectives.group_size for table in whole.tables])
-    num = int(calls.group.max(initial=-1)) + 1
-    found = np.zeros(num, dtype=np.int64)
-    np.maximum.at(found, calls.group, stated)
-    for group in np.flatnonzero(found == 0).tolist():
-        world = max((t.world_size or 0 for t in whole.tables), default=0)
-        seen = len(np.unique(calls.rank[calls.group == group]))
-        # An unnamed group is everybody's.
-        found[group] = world if calls.group_names[group] is None and world else seen
-    return found
-
-
 def _skews(whole: Joined) -> tuple[I64, I64]:
     """Of each instance: last less first start, and the shortest transfer of its ranks."""
     at, heads = whole.by_instance, whole.heads
@@ -137,10 +122,11 @@ def transfer_rate(whole: Joined, place: int) -> float | None:
     calls, table = whole.calls, whole.tables[place]
     mine = calls.of_rank(place)
     is_large = (table.collectives.bytes >= MIN_MESSAGE_BYTES) & (whole.wait_ns[mine] >= 0)
+    is_large &= whole.is_whole[mine]
     is_large &= calls.is_of(*SYNCHRONISING)[mine]
     if not is_large.any():
         return None
-    groups = _group_sizes(whole)
+    groups = group_sizes(whole.tables, calls)
     rates, weights = [], []
     for call, of in zip(mine[is_large].tolist(), table.collectives.bytes[is_large].tolist(), strict=True):
         time = int(calls.end_ns[call] - calls.start_ns[call] - whole.wait_ns[call])
@@ -163,7 +149,7 @@ def slower_group(whole: Joined, place: int) -> float | None:
     if not len(whole.heads):
         return None
     head_calls = whole.by_instance[whole.heads]
-    size, groups = _bytes(whole)[head_calls], _group_sizes(whole)
+    size, groups = _bytes(whole)[head_calls], group_sizes(whole.tables, calls)
     token_kind = [calls.kind[t] for t in calls.token[head_calls].tolist()]
     of_group = calls.group[head_calls]
     mine = set(np.unique(calls.group[calls.of_rank(place)]).tolist())

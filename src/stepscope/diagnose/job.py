@@ -30,10 +30,12 @@ from stepscope.diagnose.straggler import (
     stragglers,
 )
 from stepscope.model import report
-from stepscope.model.analysis import COLLECTIVE_PARTS, RankAnalysis
+from stepscope.model.analysis import COLLECTIVE_PARTS, DeviceAnalysis, RankAnalysis
 from stepscope.model.peer import PeerTable
 
 STRAGGLER = "straggler"
+LACKING_SHARE = 0.05
+"""Of the calls, so many may lack a partner (dropped records) before ranks are taken to be missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ def join_ranks(analyses: Sequence[RankAnalysis]) -> Job:
     issues, withheld = _doubts(whole)
     steps_ns = _steps_ns(whole)
     status, why = _status(whole)
-    found = stragglers(whole, late, steps_ns) if status != "withheld" else Found()
+    found = stragglers(whole, late, analyses, steps_ns) if status != "withheld" else Found()
     denied = [each for each in found.rows if each.is_confirmed is False]
     if denied:
         names = ", ".join(f"rank {each.rank}" for each in denied)
@@ -113,7 +115,7 @@ def join_ranks(analyses: Sequence[RankAnalysis]) -> Job:
             WORK_SHARES[kind]: _late_ranks([r for r, k in zip(kept, kinds, strict=True) if k == kind], whole)
             for kind in kinds
         },
-        imbalance=imbalance(kept, kinds, pipeline, heavy, is_known=status != "withheld"),
+        imbalance=imbalance(kept, kinds, pipeline, heavy, is_known=status == "ok" or bool(kept)),
         replay=_replayed(whole, {row.rank for row in kept}),
         lateness=_told(whole, late, found, status, why),
         rank_map=rank_map(whole, tuple(row.rank for row in kept)) if whole.clocks.has_one_axis else None,
@@ -263,7 +265,12 @@ def _status(whole: Joined) -> tuple[report.RowStatus, str | None]:
         return "withheld", apart or "no synchronising collective was matched"
     if whole.clocks.violation_ns > MOST_VIOLATION_NS:
         return "withheld", "matched collectives contradict causality"
-    return ("degraded", apart) if apart else ("ok", None)
+    if apart:
+        return "degraded", apart
+    lacking = float((~whole.is_whole[whole.by_instance]).mean())
+    if lacking > LACKING_SHARE:
+        return "degraded", "ranks of these collectives were not given: one of those may be the late one"
+    return "ok", None
 
 
 def _told(
@@ -313,39 +320,58 @@ def _with_peers(
     result = list(analyses)
     for place, (at, table) in enumerate(chosen):
         parts = join_.split(whole, place)
+        own = shares.get(rank_of(table), {})
         analysis = result[at]
         if parts is None or not parts.is_complete:
-            continue
-        withheld = tuple(w for w in analysis.withheld if w.what != COLLECTIVE_PARTS)
-        devices, accounting = [], list(analysis.accounting)
-        for device in analysis.devices:
-            row = device.accounting
-            if (row.device.index if row.device.index is not None else -1) != (
-                table.device if table.device is not None and table.device >= 0 else -1
-            ) or row.communication is None:
-                devices.append(device)
-                continue
-            whole_ns = row.communication.total_ns
-            wait = min(parts.wait_ns, whole_ns)
-            told = msgspec.structs.replace(
-                row,
-                communication=msgspec.structs.replace(
-                    row.communication,
-                    wait_ns=wait,
-                    transfer_ns=whole_ns - wait,
-                    wait_exposed_ns=min(parts.wait_exposed_ns, wait, row.communication_exposed_ns),
-                ),
+            # A rank that is not here may be the late one: only who is named is known.
+            devices = tuple(
+                replace(device, numbers={**device.numbers, **own}) if _is_of(device, table) else device
+                for device in analysis.devices
             )
-            accounting = [told if each == row else each for each in accounting]
-            numbers = {
-                **device.numbers,
-                **_numbers(told, shares.get(rank_of(table), {}), whole, place),
-            }
-            devices.append(replace(device, accounting=told, numbers=numbers))
-        result[at] = replace(
-            analysis, withheld=withheld, devices=tuple(devices), accounting=tuple(accounting)
-        )
+            result[at] = replace(analysis, devices=devices)
+            continue
+        result[at] = _told_of_peers(analysis, table, parts, own, whole, place)
     return result
+
+
+def _is_of(device: DeviceAnalysis, table: PeerTable) -> bool:
+    """Whether the table is this device's."""
+    index = device.accounting.device.index
+    known = table.device if table.device is not None and table.device >= 0 else None
+    return index == known
+
+
+def _told_of_peers(
+    analysis: RankAnalysis,
+    table: PeerTable,
+    parts: join_.Split,
+    own: Mapping[str, float],
+    whole: Joined,
+    place: int,
+) -> RankAnalysis:
+    """One rank's analysis with the parts of its communication."""
+    withheld = tuple(w for w in analysis.withheld if w.what != COLLECTIVE_PARTS)
+    devices, accounting = [], list(analysis.accounting)
+    for device in analysis.devices:
+        row = device.accounting
+        if not _is_of(device, table) or row.communication is None:
+            devices.append(device)
+            continue
+        whole_ns = row.communication.total_ns
+        wait = min(parts.wait_ns, whole_ns)
+        told = msgspec.structs.replace(
+            row,
+            communication=msgspec.structs.replace(
+                row.communication,
+                wait_ns=wait,
+                transfer_ns=whole_ns - wait,
+                wait_exposed_ns=min(parts.wait_exposed_ns, wait, row.communication_exposed_ns),
+            ),
+        )
+        accounting = [told if each == row else each for each in accounting]
+        numbers = {**device.numbers, **_numbers(told, own, whole, place)}
+        devices.append(replace(device, accounting=told, numbers=numbers))
+    return replace(analysis, withheld=withheld, devices=tuple(devices), accounting=tuple(accounting))
 
 
 def _numbers(
@@ -374,7 +400,7 @@ def _numbers(
 def _replayed(whole: Joined, late_ranks: set[int]) -> report.Replay | None:
     """The replay of all ranks, which wait for each other where their calls were matched.
 
-    Of the ranks that it speeds up only those are named that are late for the clocks too.
+    The ranks that it speeds up are named only where they are the late ones by the clocks too.
     """
     calls = whole.calls
     instance = np.where(whole.wait_ns >= 0, whole.matching.instance, -1)
@@ -388,7 +414,7 @@ def _replayed(whole: Joined, late_ranks: set[int]) -> report.Replay | None:
     if played is None:
         return None
     what_if = tuple(
-        msgspec.structs.replace(each, ranks=tuple(rank for rank in each.ranks if rank in late_ranks))
+        msgspec.structs.replace(each, ranks=each.ranks if set(each.ranks) == late_ranks else ())
         for each in played.what_if
     )
     return msgspec.structs.replace(played, what_if=what_if)

@@ -15,7 +15,9 @@ from stepscope.rules import Catalog, judge
 from stepscope.rules import rule as rules
 
 ONCE_SHARE = 0.5
-"""One gap, or one step, with more than this share of a rule's time in it holds most of it."""
+"""One gap with more than this share of a rule's time in it holds most of it."""
+ONCE_STEP_SHARE = 0.6
+"""And one step, of which two may have nearly half each."""
 ONCE_TIMES = 2
 """And its share of that step is more than so many times that of the others."""
 ONCE_STEPS = 3
@@ -68,7 +70,7 @@ class Row:
         rest, rest_took = whole - by_step[step], sum(took.values()) - took[step]
         # A long step holds most of everything: strange is only one that has more of it than its length.
         is_denser = by_step[step] * rest_took > ONCE_TIMES * rest * took[step]
-        return Once(step) if by_step[step] > ONCE_SHARE * whole and is_denser else None
+        return Once(step) if by_step[step] > ONCE_STEP_SHARE * whole and is_denser else None
 
     @property
     def is_one_step(self) -> bool:

@@ -15,7 +15,7 @@ from stepscope.detect.few import few_steps
 from stepscope.detect.peer import JOINED, by_lateness, is_somebody_late
 from stepscope.model import report
 from stepscope.model.analysis import RankAnalysis
-from stepscope.model.peer import PeerTable
+from stepscope.model.peer import SEGMENT_PARTS, PeerTable
 
 LEAST_STEP_SHARE = 0.01
 """Nobody is late by less than this share of a step: equal devices differ by as much."""
@@ -48,18 +48,20 @@ class _Judged:
     why: str | None = None
 
 
-def stragglers(whole: Joined, late: Lateness, steps_ns: int) -> Found:
+def stragglers(whole: Joined, late: Lateness, analyses: Sequence[RankAnalysis], steps_ns: int) -> Found:
     """Decide who is late, with its cost and reason."""
     num_steps = int(np.isfinite(late.lateness_ns).any(axis=0).sum())
     if not num_steps:
         return Found(why="no synchronising collective was matched")
     judged = _judged(whole, late, steps_ns / num_steps, num_steps)
+    parts = step_parts(whole, late, analyses)
     if num_steps >= LEAST_SERIES:
-        judged = _taking_turns(whole, late, judged, steps_ns) or judged
+        judged = _stalled(whole, late, judged, steps_ns)
+        judged = _taking_turns(whole, late, parts, judged, steps_ns) or judged
     least_cost = LEAST_COST_SHARE if num_steps >= LEAST_SERIES else FEW_STEP_SHARE
     # A rank is a straggler by what others wait for it, not by coming late where nobody was held up.
     rows = [
-        _row(whole, late, rank, columns, judged.persistence, steps_ns, num_steps)
+        _row(whole, late, parts, rank, columns, judged.persistence, steps_ns, num_steps)
         for rank, columns in judged.columns.items()
         if len(columns) and _cost(late, rank, columns) >= least_cost * steps_ns
     ]
@@ -94,7 +96,40 @@ MOST_OF_ONE = 0.6
 """A rank with more of the cost than this is late itself, and takes no turns."""
 
 
-def _taking_turns(whole: Joined, late: Lateness, judged: _Judged, steps_ns: int) -> _Judged | None:
+STALL_STEPS = 1.0
+"""Late by more than a whole step is no tail of an ordinary one (those are half as long again)."""
+
+
+def _stalled(whole: Joined, late: Lateness, judged: _Judged, steps_ns: int) -> _Judged:
+    """With the ranks that are late by whole steps, if only at times: where that costs the window enough."""
+    lengths = [t.steps.window_end_ns - t.steps.window_start_ns for t in whole.tables if len(t.steps)]
+    if not lengths:
+        return judged
+    # The ordinary step: stalls are in fewer than half of them.
+    step_ns = float(np.median(np.concatenate(lengths)))
+    with np.errstate(invalid="ignore"):
+        is_stall = (late.cost_ns > 0) & (late.lateness_ns > STALL_STEPS * max(step_ns, 1.0))
+    if not is_stall.any() or float(late.cost_ns[is_stall].sum()) < TURNS_SHARE * steps_ns:
+        return judged
+    none = np.empty(0, dtype=np.int64)
+    stalls = {
+        rank: np.union1d(judged.columns.get(rank, none), np.flatnonzero(is_stall[rank]))
+        for rank in np.flatnonzero(is_stall.any(axis=1)).tolist()
+    }
+    persistence = judged.persistence
+    if not judged.columns:
+        persistence = "moving" if len(stalls) > 1 else "unknown"
+    columns = {**judged.columns, **stalls}
+    return _Judged(columns, persistence, judged.noise_ns, judged.least_ns, judged.why)
+
+
+def _taking_turns(
+    whole: Joined,
+    late: Lateness,
+    parts: npt.NDArray[np.float64],
+    judged: _Judged,
+    steps_ns: int,
+) -> _Judged | None:
     """Ranks that come last in turns because each has more to compute in its steps; `None` where it is not so.
 
     Where the work of all ranks varies widely nobody stands out from the spread, and all pay for it.
@@ -109,7 +144,7 @@ def _taking_turns(whole: Joined, late: Lateness, judged: _Judged, steps_ns: int)
     working = {
         rank: mine
         for rank, mine in columns.items()
-        if reason(late, whole.tables, rank, mine)[0] == "more_work"
+        if reason(late, whole.tables, rank, mine, parts)[0] == "more_work"
     }
     if len(working) < 2 or sum(cost[rank] for rank in working) < MOST_OF_ONE * total:
         return None
@@ -127,6 +162,7 @@ def _cost(late: Lateness, rank: int, columns: npt.NDArray[np.int64]) -> int:
 def _row(
     whole: Joined,
     late: Lateness,
+    parts: npt.NDArray[np.float64],
     rank: int,
     columns: npt.NDArray[np.int64],
     persistence: report.Persistence,
@@ -135,7 +171,7 @@ def _row(
 ) -> report.Straggler:
     """One rank that is late in these columns."""
     cost = _cost(late, rank, columns)
-    why_late, culprit = reason(late, whole.tables, rank, columns)
+    why_late, culprit = reason(late, whole.tables, rank, columns, parts)
     told = late.agrees[rank, columns]
     told = told[np.isfinite(told)]
     has_steps = late.has_steps
@@ -179,7 +215,8 @@ def kind_of(row: report.Straggler, collective: str | None) -> str:
         return "rank"
     if collective == "all_to_all":
         return "expert"
-    return "sequence" if row.persistence == "moving" else "rank"
+    is_at_times = row.num_late is not None and row.num_late < 0.75 * (row.num_steps or 0)
+    return "sequence" if row.persistence == "moving" or is_at_times else "rank"
 
 
 def rank_of(table: PeerTable) -> int:
@@ -218,6 +255,36 @@ def of_stage(
         for place in heavy.ranks
     )
     return found, heavy, rows
+
+
+def step_parts(whole: Joined, late: Lateness, analyses: Sequence[RankAnalysis]) -> npt.NDArray[np.float64]:
+    """(ranks, steps, SEGMENT_PARTS): the accounting of each rank in each step, NaN where unknown or withheld.
+
+    Of a rank with several devices the sums.
+    """
+    result = np.full((len(whole.tables), len(late.steps), len(SEGMENT_PARTS)), np.nan)
+    keys = [_KEYS.get(part, f"idle.{part}_ns") for part in SEGMENT_PARTS]
+    column = {int(step): at for at, step in enumerate(late.steps.tolist())}
+    place = {rank_of(table): at for at, table in enumerate(whole.tables)}
+    for analysis in analyses:
+        if analysis.rank not in place:
+            continue
+        for device in analysis.devices:
+            if device.accounting.status == "withheld":
+                continue
+            for step, parts in device.by_step.items():
+                if step in column:
+                    at = (place[analysis.rank], column[step])
+                    own = np.array([parts.get(key, 0) for key in keys], dtype=np.float64)
+                    result[at] = own if np.isnan(result[at][0]) else result[at] + own
+    return result
+
+
+_KEYS = {
+    "compute": "compute_ns",
+    "communication": "communication_exposed_ns",
+    "copy": "copy_exposed_ns",
+}
 
 
 def _compute(whole: Joined, late: Lateness, analyses: Sequence[RankAnalysis]) -> npt.NDArray[np.float64]:

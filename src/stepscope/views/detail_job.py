@@ -20,6 +20,10 @@ JOB: tuple[tuple[str, str], ...] = (
         r"no collective joins (ranks? .+ with ranks? .+): nobody is late across them",
         r"没有集合通信连接 \1：其间无法比较谁落后",
     ),
+    (
+        r"ranks of these collectives were not given: one of those may be the late one",
+        "这些集合通信的部分 rank 未给出：迟到的可能正是其中之一",
+    ),
     (r"no synchronising collective was matched", "没有可对应的同步集合通信"),
     (r"matched collectives contradict causality", "对应的集合通信违反因果"),
     (

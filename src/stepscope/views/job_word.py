@@ -54,6 +54,9 @@ WORDS: Mapping[str, Text] = {
     "imbalance": _T(en="How evenly work is spread", zh="负载是否均衡"),
     "nothing": _T(en="nothing recorded", zh="没有记录"),
 }
+ALWAYS = 0.9
+"""From this share of the steps on a rank is late always."""
+AT_TIMES = _T(en="at times, and no other rank", zh="时而如此，且没有其他 rank")
 PERSISTENCE: Mapping[report.Persistence, Text] = {
     "persistent": _T(en="always this rank", zh="始终是该 rank"),
     "moving": _T(en="a different rank each step", zh="每步不同"),
@@ -166,6 +169,9 @@ def persistence_of(row: report.Straggler, lang: Lang) -> str:
     """Whether it is always this rank; of steps that were not marked nothing is said."""
     if row.persistence == "unknown" and row.num_steps is None:
         return ""
+    is_counted = row.num_late is not None and row.num_steps is not None
+    if row.persistence == "persistent" and is_counted and (row.num_late or 0) < ALWAYS * (row.num_steps or 0):
+        return AT_TIMES.in_(lang)
     return PERSISTENCE[row.persistence].in_(lang)
 
 
