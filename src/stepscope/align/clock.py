@@ -109,7 +109,7 @@ def fit(
     counted = np.bincount(calls.rank[at], minlength=num).astype(np.int64)
     component = _components(num, calls.rank[at], matching.instance[at])
     first = _first_offsets(calls, matching.instance, at, component)
-    pivot = int((calls.start_ns - first[calls.rank]).min()) if len(calls) else 0
+    pivot = _window_start(calls, first, component)
     state = State(
         offset=first,
         drift=np.zeros(num),
@@ -143,6 +143,17 @@ def fit(
         num_matched=counted,
         violation_ns=violation,
     )
+
+
+def _window_start(calls: Calls, first: I64, component: I64) -> int:
+    """When the largest component begins: others have an axis of their own."""
+    if not len(calls):
+        return 0
+    joined = component[component >= 0]
+    largest = int(np.bincount(joined).argmax()) if len(joined) else -1
+    is_mine = component[calls.rank] == largest
+    mine = calls.start_ns[is_mine] - first[calls.rank[is_mine]]
+    return int(mine.min()) if len(mine) else int(calls.start_ns.min())
 
 
 def _components(num: int, rank: I64, instance: I64) -> I64:
@@ -231,7 +242,9 @@ def _refine(
         weight = new
     error = _drift_errors(rank, of, tau, weight, spread, num, instances) / extent
     told, error = _relative(slope / extent, error, component, state.offset + offset)
-    is_told = np.abs(told) > DRIFT_ERRORS * error
+    # Of many ranks one exceeds three errors by chance.
+    many = DRIFT_ERRORS + 0.5 * max(0.0, np.log2(max(num, 2) / 2))
+    is_told = np.abs(told) > many * error
     if is_told.any():
         keep = np.where(is_told, told, 0.0)
         end = end - keep[rank] * end

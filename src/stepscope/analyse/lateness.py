@@ -314,26 +314,68 @@ def _kernels(
 ) -> tuple[str, str | None]:
     """Whether a rank computes longer because its kernels are slower or because it has more of them."""
     own = tables[rank].kernels
-    name, more_ns, slower_ns = None, 0.0, 0.0
-    if len(own):
-        peers = [table.kernels for place, table in enumerate(tables) if place != rank and len(table.kernels)]
-        usual = [_of_peers(peers, int(key)) for key in own.key.tolist()]
-        beyond = np.zeros(len(own))
-        for place, found in enumerate(usual):
-            count, total = int(own.count[place]), float(own.total_ns[place])
-            if found is None:
-                more_ns += total  # a shape that no peer has
-                beyond[place] = total
-                continue
-            calls, mean = found
-            slower_ns += max(0.0, total - count * mean)
-            more_ns += max(0.0, (count - calls) * mean)
-            beyond[place] = total - calls * mean
-        worst = int(np.argmax(beyond))
-        name = tables[rank].texts[own.name_id[worst]] if beyond[worst] > 0 else None
-    if not len(own) and float(np.nanmean(late.num_kernels[rank, columns])) > SAME_KERNELS:
-        return "more_work", None
+    if not len(own):
+        is_more = float(np.nanmean(late.num_kernels[rank, columns])) > SAME_KERNELS
+        return ("more_work" if is_more else "slower_kernels"), None
+    more_ns, slower_ns, name = _held_against(tables, rank, [p for p in range(len(tables)) if p != rank])
     return ("more_work" if more_ns > slower_ns else "slower_kernels"), name
+
+
+def kernel_reason(tables: tuple[PeerTable, ...], rank: int, peers: list[int]) -> str:
+    """`slower_kernels` or `more_work`, by the kernels of the whole window against those of these peers."""
+    more_ns, slower_ns, _ = _held_against(tables, rank, peers)
+    return "slower_kernels" if slower_ns > more_ns else "more_work"
+
+
+def _held_against(
+    tables: tuple[PeerTable, ...], rank: int, peers: list[int]
+) -> tuple[float, float, str | None]:
+    """Time in more kernels than the peers, time in slower ones of the same shape, and the worst one's
+    name."""
+    own = tables[rank].kernels
+    others = [tables[place].kernels for place in peers if len(tables[place].kernels)]
+    more_ns, slower_ns = 0.0, 0.0
+    beyond = np.zeros(len(own))
+    for place, key in enumerate(own.key.tolist()):
+        found = _of_peers(others, int(key))
+        count, total = int(own.count[place]), float(own.total_ns[place])
+        if found is None:
+            more_ns += total  # a shape that no peer has
+            beyond[place] = total
+            continue
+        calls, mean = found
+        slower_ns += max(0.0, total - count * mean)
+        more_ns += max(0.0, (count - calls) * mean)
+        beyond[place] = total - calls * mean
+    worst = int(np.argmax(beyond)) if len(beyond) else -1
+    name = tables[rank].texts[own.name_id[worst]] if worst >= 0 and beyond[worst] > 0 else None
+    return more_ns, slower_ns, name
+
+
+def group_cost_ns(joined: Joined, late: Lateness, columns: dict[int, I64]) -> int:
+    """What the others wait for several ranks that are late side by side: the last start less the last of the
+    others', at most what those wait exposed (their lower median), over the steps in which any of them is
+    late."""
+    at, heads = joined.by_instance, joined.heads
+    if len(columns) < 2 or not len(heads):
+        return 0
+    calls = joined.calls
+    is_named = np.isin(calls.rank[at], list(columns))
+    steps = np.unique(np.concatenate(list(columns.values())))
+    chosen = np.isin(calls.step[at], late.steps[steps]) if late.has_steps else np.ones(len(at), dtype=bool)
+    start = joined.start_ns[at]
+    least = np.iinfo(np.int64).min
+    last = np.maximum.reduceat(np.where(is_named, start, least), heads)
+    others = np.maximum.reduceat(np.where(is_named, least, start), heads)
+    exposed = np.zeros(len(calls), dtype=np.int64)
+    for rank in range(calls.num_ranks):
+        exposed[calls.of_rank(rank)] = exposed_waits(joined, rank)
+    waits = np.where(is_named, np.iinfo(np.int64).max, exposed[at])
+    order = np.lexsort((waits, joined.spread(np.arange(len(heads)))))
+    num_others = np.add.reduceat((~is_named).astype(np.int64), heads)
+    usual = waits[order][heads + np.maximum(num_others - 1, 0) // 2]
+    is_both = (last > least) & (others > least) & chosen[heads] & late.is_sync
+    return int(np.maximum(np.minimum(last - others, usual), 0)[is_both].sum())
 
 
 def _of_peers(peers: list, key: int) -> tuple[float, float] | None:  # type: ignore[type-arg]

@@ -18,6 +18,8 @@ from stepscope.rules.rule import Finding
 
 PEERS = "peers"
 """What a claim is of that other ranks lose."""
+PEER_WINDOW = "peer_window_ns"
+"""The number that says how long the job's window is: that of the rank with the longest."""
 _RANK = {"high": 0, "medium": 1, "low": 2}
 
 
@@ -72,8 +74,9 @@ def claims(found: Sequence[Finding], device: DeviceAnalysis) -> dict[str, Claim]
             overlaps = before if time < whole else ()
             of = "+".join(parts)
         elif finding.rule.cost is not None and finding.rule.cost.is_of_peers:
-            # Time of others: it takes nothing from this row's own.
-            result[finding.rule.id] = Claim(whole, PEERS)
+            # Time of others: it takes nothing from this row's own, and is a share of the job's window.
+            window = device.numbers.get(PEER_WINDOW, float(row.total_ns))
+            result[finding.rule.id] = Claim(round((finding.cost_share or 0.0) * window), PEERS)
             continue
         else:
             unclaimed = row.total_ns - sum(c.time_ns for c in result.values() if c.of != PEERS)

@@ -53,8 +53,9 @@ def collective_rows(
         links = [t.link_bytes_per_second for t in whole.tables if t.link_bytes_per_second]
         link = min(links) if links else None
         algorithm = of / (time / 1e9) if rate is not None else None
-        if rate is not None and link and rate > MAX_LINK_SHARE * link:
-            suspects.append(rate / link)
+        if rate is not None and link and rate > link:
+            # A little more is the rounding of times; much more is a wrong size, group or duration.
+            suspects += [rate / link] if rate > MAX_LINK_SHARE * link else []
             rate = algorithm = None
         late_heads = heads[skew[heads] > whole.clock_noise_ns] if len(heads) else heads
         rows.append(

@@ -11,7 +11,7 @@ import msgspec
 
 from stepscope.analyse.features import culprits, has_device, part_ns
 from stepscope.diagnose import word
-from stepscope.diagnose.claim import Claim, claims
+from stepscope.diagnose.claim import PEERS, Claim, claims
 from stepscope.diagnose.job import LateRanks
 from stepscope.diagnose.onset import onset
 from stepscope.diagnose.row import Once, Row
@@ -53,6 +53,7 @@ def findings(
 ) -> list[Told]:
     """What fired, in report form and in the report's order. `is_whole`: every rank of the job was given;
     `late_ranks`: the number that a rule asks for -> who is late for its reason."""
+    rows = [_without_praise(row) for row in rows]
     result: list[Told] = []
     used: Counter[str] = Counter()
     for row in rows:
@@ -72,6 +73,13 @@ def findings(
                 finding = _of_late(finding, late_ranks[found.rule.cost.name])
             result.append(Told(finding, row, found.is_settled, found.rule))
     return sorted(_explained_by_peers(result), key=_order)
+
+
+def _without_praise(row: Row) -> Row:
+    """The row of a rank that others wait for is not called healthy."""
+    if not any(f.rule.explains_peers for f in row.found):
+        return row
+    return replace(row, found=tuple(f for f in row.found if f.rule.verdict != "healthy"))
 
 
 def _of_late(finding: report.Finding, late: LateRanks) -> report.Finding:
@@ -177,6 +185,8 @@ def _finding(
     account = observed.device.accounting
     claim = claimed.get(rule.id)
     share = claim.time_ns / account.total_ns if claim and account.total_ns else None
+    if claim is not None and claim.of == PEERS:
+        share = found.cost_share
     since = onset(rule, observed)
     is_once = claim is not None and row.once(rule, claim.time_ns) is not None
     return report.Finding(

@@ -17,6 +17,9 @@ from stepscope.analyse import joined as join_
 from stepscope.analyse.joined import Joined
 from stepscope.analyse.lateness import Lateness, lateness
 from stepscope.analyse.replay.job import replay
+from stepscope.analyse.replay.program import IMBALANCE
+from stepscope.analyse.replay.program import STRAGGLER as STRAGGLER_REMOVED
+from stepscope.diagnose.claim import PEER_WINDOW
 from stepscope.diagnose.collective import collective_rows, slower_group, transfer_rate
 from stepscope.diagnose.map import rank_map
 from stepscope.diagnose.straggler import (
@@ -104,7 +107,8 @@ def join_ranks(analyses: Sequence[RankAnalysis]) -> Job:
     kept = (*of_heavy, *(row for row in kept if row.rank not in {each.rank for each in of_heavy}))
     place = {rank_of(table): at for at, table in enumerate(tables)}
     kinds = [kind_of(row, late.cost_kind[place[row.rank]]) for row in kept]
-    analyses = tuple(_with_peers(analyses, chosen, whole, _shares(kept, kinds, steps_ns)))
+    shares = _shares(kept, kinds, steps_ns, found.together_ns)
+    analyses = tuple(_with_peers(analyses, chosen, whole, shares))
     rows, suspect = collective_rows(whole, late)
     return Job(
         analyses=analyses,
@@ -116,7 +120,7 @@ def join_ranks(analyses: Sequence[RankAnalysis]) -> Job:
             for kind in kinds
         },
         imbalance=imbalance(kept, kinds, pipeline, heavy, is_known=status == "ok" or bool(kept)),
-        replay=_replayed(whole, {row.rank for row in kept}),
+        replay=_replayed(whole, {row.rank for row in kept}, is_staged=heavy is not None),
         lateness=_told(whole, late, found, status, why),
         rank_map=rank_map(whole, tuple(row.rank for row in kept)) if whole.clocks.has_one_axis else None,
         issues=(*issues, *suspect),
@@ -397,10 +401,11 @@ def _numbers(
     return numbers if slower is None else {**numbers, "slower_group_ratio": slower}
 
 
-def _replayed(whole: Joined, late_ranks: set[int]) -> report.Replay | None:
+def _replayed(whole: Joined, late_ranks: set[int], *, is_staged: bool) -> report.Replay | None:
     """The replay of all ranks, which wait for each other where their calls were matched.
 
-    The ranks that it speeds up are named only where they are the late ones by the clocks too.
+    The ranks that it speeds up are named only where they are the late ones by the clocks too. Where a stage
+    is heavier than the others, levelling ranks between two messages says nothing of it, and is left out.
     """
     calls = whole.calls
     instance = np.where(whole.wait_ns >= 0, whole.matching.instance, -1)
@@ -416,6 +421,7 @@ def _replayed(whole: Joined, late_ranks: set[int]) -> report.Replay | None:
     what_if = tuple(
         msgspec.structs.replace(each, ranks=each.ranks if set(each.ranks) == late_ranks else ())
         for each in played.what_if
+        if not (is_staged and each.remove in (STRAGGLER_REMOVED, IMBALANCE))
     )
     return msgspec.structs.replace(played, what_if=what_if)
 
@@ -434,7 +440,7 @@ def _late_ranks(rows: Sequence[report.Straggler], whole: Joined) -> LateRanks:
 
 
 def _shares(
-    rows: Sequence[report.Straggler], kinds: Sequence[str], steps_ns: int
+    rows: Sequence[report.Straggler], kinds: Sequence[str], steps_ns: int, together_ns: int
 ) -> dict[int, dict[str, float]]:
     """Rank -> what its lateness costs, by the name of the number that a rule asks for.
 
@@ -452,7 +458,10 @@ def _shares(
                 own = 0
             elif is_shared and worst.persistence == "moving":
                 own = sum(each.cost_ns or 0 for each in mine)
+            elif kind == "rank" and row is worst:
+                own = max(own, together_ns)
             share = min(1.0, own / steps_ns) if steps_ns else 0.0
             turns = len(mine) if worst.persistence == "moving" else 1
-            result.setdefault(row.rank, {}).update({WORK_SHARES[kind]: share, "num_late_ranks": float(turns)})
+            told = {WORK_SHARES[kind]: share, "num_late_ranks": float(turns), PEER_WINDOW: float(steps_ns)}
+            result.setdefault(row.rank, {}).update(told)
     return result

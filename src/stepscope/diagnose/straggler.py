@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.analyse.joined import Joined
-from stepscope.analyse.lateness import Lateness, reason
+from stepscope.analyse.lateness import Lateness, group_cost_ns, kernel_reason, reason
 from stepscope.analyse.stage import Heavy, Stages, heavy_stage, stages
 from stepscope.detect.few import few_steps
 from stepscope.detect.peer import JOINED, by_lateness, is_somebody_late
@@ -35,6 +35,8 @@ class Found:
     rows: tuple[report.Straggler, ...] = ()
     noise_ns: int | None = None
     why: str | None = None
+    together_ns: int = 0
+    """What the ranks that are late side by side cost together; 0 where each costs for itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +62,15 @@ def stragglers(whole: Joined, late: Lateness, analyses: Sequence[RankAnalysis], 
         judged = _taking_turns(whole, late, parts, judged, steps_ns) or judged
     least_cost = LEAST_COST_SHARE if num_steps >= LEAST_SERIES else FEW_STEP_SHARE
     # A rank is a straggler by what others wait for it, not by coming late where nobody was held up.
+    together = group_cost_ns(whole, late, judged.columns)
+    is_group = len(judged.columns) > 1 and together >= least_cost * steps_ns
     rows = [
         _row(whole, late, parts, rank, columns, judged.persistence, steps_ns, num_steps)
         for rank, columns in judged.columns.items()
-        if len(columns) and _cost(late, rank, columns) >= least_cost * steps_ns
+        if len(columns) and (is_group or _cost(late, rank, columns) >= least_cost * steps_ns)
     ]
     rows.sort(key=lambda row: -(row.cost_ns or 0))
-    return Found(tuple(rows), judged.noise_ns, judged.why)
+    return Found(tuple(rows), judged.noise_ns, judged.why, together if is_group else 0)
 
 
 def _judged(whole: Joined, late: Lateness, step_ns: float, num_steps: int) -> _Judged:
@@ -81,8 +85,8 @@ def _judged(whole: Joined, late: Lateness, step_ns: float, num_steps: int) -> _J
     gate = by_lateness(late.delay_ns, least)
     noise = max(clock, round(gate.least))
     columns = {each.rank: np.array(each.steps, dtype=np.int64) for each in gate.deviants}
-    if not columns and is_somebody_late(gate.late, JOINED):
-        is_late = np.asarray(gate.late)
+    is_late = np.asarray(gate.late)
+    if _moves(late, is_late, columns, step_ns * num_steps):
         columns = {
             rank: np.flatnonzero(is_late[rank]) for rank in np.flatnonzero(is_late.any(axis=1)).tolist()
         }
@@ -96,6 +100,29 @@ MOST_OF_ONE = 0.6
 """A rank with more of the cost than this is late itself, and takes no turns."""
 
 
+MOST_UNTOLD = 0.3
+"""Named ranks leave more than this part of the cost of late steps to others: then it is not they alone."""
+LARGE_SHARE = 0.35
+"""From this share of the window on lateness is no tail of ordinary steps, whoever's it is: 64 ranks of which
+each is half as long again in one step of a hundred lose 24 % to it."""
+
+
+def _moves(
+    late: Lateness,
+    is_late: npt.NDArray[np.bool_],
+    columns: dict[int, npt.NDArray[np.int64]],
+    steps_ns: float,
+) -> bool:
+    """Whether lateness goes round: somebody is late in most steps, and not only those who stand out."""
+    cost = np.where(is_late, np.nan_to_num(late.cost_ns), 0.0)
+    total = float(cost.sum())
+    named = sum(float(cost[rank].sum()) for rank in columns)
+    if total <= 0 or (columns and total - named < MOST_UNTOLD * total):
+        return False
+    is_most = bool(is_late.any(axis=0).mean() >= 0.5)
+    return is_somebody_late(is_late, JOINED) or (is_most and total >= LARGE_SHARE * steps_ns)
+
+
 STALL_STEPS = 1.0
 """Late by more than a whole step is no tail of an ordinary one (those are half as long again)."""
 
@@ -105,8 +132,8 @@ def _stalled(whole: Joined, late: Lateness, judged: _Judged, steps_ns: int) -> _
     lengths = [t.steps.window_end_ns - t.steps.window_start_ns for t in whole.tables if len(t.steps)]
     if not lengths:
         return judged
-    # The ordinary step: stalls are in fewer than half of them.
-    step_ns = float(np.median(np.concatenate(lengths)))
+    # The ordinary step: where stalls are in more than three quarters of them, they are the ordinary.
+    step_ns = float(np.quantile(np.concatenate(lengths), 0.25))
     with np.errstate(invalid="ignore"):
         is_stall = (late.cost_ns > 0) & (late.lateness_ns > STALL_STEPS * max(step_ns, 1.0))
     if not is_stall.any() or float(late.cost_ns[is_stall].sum()) < TURNS_SHARE * steps_ns:
@@ -245,7 +272,9 @@ def of_stage(
             lateness_ns=int(np.median(heavy.excess_ns)),
             cost_ns=cost,
             persistence="stage",
-            reason="more_work",
+            reason=kernel_reason(
+                whole.tables, place, [p for p in range(len(whole.tables)) if p not in heavy.ranks]
+            ),
             share=min(1.0, cost / steps_ns) if steps_ns else None,
             num_steps=len(late.steps),
             num_late=len(steps),

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from stepscope.analyse.features import has_device, part_ns
 from stepscope.diagnose import word
+from stepscope.diagnose.claim import PEER_WINDOW, PEERS
 from stepscope.diagnose.finding import Told
 from stepscope.diagnose.row import Row
 from stepscope.model import report
@@ -116,6 +119,9 @@ def _of_finding(told: Told, inputs: Sequence[report.Input]) -> Text:
     """The finding's title with its time. The title is in the report's language, so both sides carry it."""
     finding, account = told.finding, told.row.account
     assert finding.cost is not None
+    if finding.cost.of == PEERS:
+        window = told.row.observed.device.numbers.get(PEER_WINDOW, float(account.total_ns))
+        account = msgspec.structs.replace(account, total_ns=round(window))
     spent = word.span_of(account, finding.cost.time_ns, word.whose(account, inputs))
     is_bare = not has_device(told.row.observed)
     bare = ("; no accelerator work was recorded", "；没有录到加速器任务") if is_bare else ("", "")

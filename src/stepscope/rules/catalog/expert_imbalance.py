@@ -40,6 +40,7 @@ RULE = Rule(
                 zh="限制专家容量，或提高负载均衡损失的权重。",
             ),
             clears=expert_work_share <= 0.02,
+            is_partial=True,
         ),
     ),
     references={

@@ -43,6 +43,7 @@ RULE = Rule(
                 zh="分配序列时让各 rank 的长度平方和均衡，而不是条数相同。",
             ),
             clears=uneven_work_share <= 0.02,
+            is_partial=True,
         ),
     ),
     references={

@@ -67,6 +67,7 @@ RULE = Rule(
                 "走。",
             ),
             clears=straggler_cost_share <= 0.01,
+            is_partial=True,
         ),
     ),
     references={

@@ -40,6 +40,7 @@ RULE = Rule(
                 zh="减少该阶段的层数，或把额外的工作单独放到一个阶段。",
             ),
             clears=stage_work_share <= 0.02,
+            is_partial=True,
         ),
     ),
     references={
