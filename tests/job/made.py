@@ -27,7 +27,7 @@ def collective(b: Build, start: Micros, end: Micros, name: str = ALL_REDUCE, **k
 
 def write(folder: Path, builders: Iterable[Build]) -> Path:
     """One file a rank."""
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(exist_ok=True, parents=True)
     for b in builders:
         (folder / f"rank{b.rank}.json").write_text(b.write())
     return folder

@@ -239,3 +239,66 @@ def test_35_a_file_that_two_ranks_wrote_does_not_stop_the_others(tmp_path):
     assert [row.rank for row in report.stragglers] == [1]
     (issue,) = [i for i in report.health.issues if i.code == "mixed_writers"]
     assert "byte" in issue.detail
+
+
+@pytest.mark.parametrize(
+    ("number", "steps", "late", "persistence"),
+    [
+        (2, 10, (7,), "unknown"),
+        (4, 10, (3, 5), "unknown"),
+        (2, 10, (3, 5, 8), "persistent"),
+        (4, 20, (3, 9, 15), "persistent"),
+        (2, 12, (4, 5, 6, 7, 8, 9), "persistent"),
+        (2, 20, tuple(range(0, 20, 2)), "persistent"),
+        (8, 6, (2, 3, 4), "persistent"),
+    ],
+)
+def test_a_rank_late_by_whole_steps_is_named_in_exactly_those(tmp_path, number, steps, late, persistence):
+    """However few: one step in ten, or every second one."""
+    report = diagnose(
+        tmp_path, training(lambda r, s: 50 * (r == 1 and s in late), steps=steps, number=number)
+    )
+    (row,) = report.stragglers
+    assert (row.rank, row.late_steps, row.reason, row.persistence) == (1, late, "python", persistence)
+    assert row.cost_ns == pytest.approx(len(late) * 50_000_000, rel=0.02)
+
+
+def test_lateness_that_goes_round_three_ranks_names_all(tmp_path):
+    report = diagnose(tmp_path, training(lambda r, s: 50 * (s % 3 == r), steps=10, number=3))
+    assert sorted(row.rank for row in report.stragglers) == [0, 1, 2]
+    assert {row.persistence for row in report.stragglers} == {"moving"}
+
+
+def test_two_ranks_that_are_late_side_by_side_are_both_named(tmp_path):
+    report = diagnose(tmp_path, training(lambda r, s: 20 * (r in (1, 2)), steps=10, number=6))
+    assert sorted(row.rank for row in report.stragglers) == [1, 2]
+    slow = [f for f in report.findings if f.rule == "slow-rank"]
+    assert slow[0].subject.ranks == (1, 2)
+    assert slow[0].cost.time_ns == pytest.approx(10 * 20_000_000, rel=0.05)
+
+
+def test_steps_that_were_not_asked_for_are_nobodys_lateness(tmp_path):
+    made = training(lambda r, s: 50 * (r == 1 and s >= 6), steps=12)
+    whole = diagnose(tmp_path / "a", made)
+    assert whole.stragglers[0].late_steps == (6, 7, 8, 9, 10, 11)
+    early = diagnose(tmp_path / "b", made, steps=(0, 5))
+    assert early.stragglers == ()
+    late = diagnose(tmp_path / "c", made, steps=(6, 11))
+    assert late.stragglers[0].late_steps == (6, 7, 8, 9, 10, 11)
+    assert late.stragglers[0].share <= 1
+
+
+def test_a_late_rank_that_was_not_given_is_no_slow_transfer(tmp_path):
+    made = training(lambda r, s: 50 * (r == 2), steps=6, number=4)
+    folder = write(tmp_path / "run", made)
+    (folder / "rank2.json").unlink()
+    report = offline.diagnose(folder)
+    fired = {finding.rule for finding in report.findings}
+    assert not fired & {"slow-transfer", "waiting-for-peers", "slow-rank"}
+    assert report.stragglers == ()
+    assert report.lateness.status == "degraded"
+    assert not {out.rule for out in report.ruled_out} & {"slow-rank", "slow-transfer"}
+    (issue,) = [i for i in report.health.issues if i.code == "rank_missing"]
+    assert "without rank 2" in issue.detail
+    row = next(r for r in report.accounting if r.scope == "steps")
+    assert row.communication.wait_ns is None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -62,6 +62,7 @@ def stragglers(whole: Joined, late: Lateness, analyses: Sequence[RankAnalysis], 
         judged = _taking_turns(whole, late, parts, judged, steps_ns) or judged
     least_cost = LEAST_COST_SHARE if num_steps >= LEAST_SERIES else FEW_STEP_SHARE
     # A rank is a straggler by what others wait for it, not by coming late where nobody was held up.
+    judged = replace(judged, persistence=_persistence(judged))
     together = group_cost_ns(whole, late, judged.columns)
     is_group = len(judged.columns) > 1 and together >= least_cost * steps_ns
     rows = [
@@ -71,6 +72,18 @@ def stragglers(whole: Joined, late: Lateness, analyses: Sequence[RankAnalysis], 
     ]
     rows.sort(key=lambda row: -(row.cost_ns or 0))
     return Found(tuple(rows), judged.noise_ns, judged.why, together if is_group else 0)
+
+
+LEAST_TIMES = 3
+"""Once or twice may be anybody's."""
+
+
+def _persistence(judged: _Judged) -> report.Persistence:
+    """Of one rank alone it is that rank always, if it was late often enough to say so."""
+    if len(judged.columns) != 1 or judged.persistence == "persistent":
+        return judged.persistence
+    (columns,) = judged.columns.values()
+    return "persistent" if len(columns) >= LEAST_TIMES else "unknown"
 
 
 def _judged(whole: Joined, late: Lateness, step_ns: float, num_steps: int) -> _Judged:
