@@ -29,6 +29,8 @@ class State:
     drift_error: F64
     residual: F64
     error: F64
+    is_stepped: bool = False
+    """A clock seems to have been set anew inside the window."""
 
 
 def inside_bounds(

@@ -34,7 +34,7 @@ from stepscope.align.bound import (
     join_by_messages,
     same_hosts,
 )
-from stepscope.align.match import UNMATCHED, Matching
+from stepscope.align.match import MOST_DRIFT, UNMATCHED, Matching
 from stepscope.align.token import SYNCHRONISING, Calls
 from stepscope.model.trace import I64
 
@@ -64,8 +64,8 @@ class RankClocks:
     component: I64
     reference: I64
     """For each rank the position of its component's reference, -1 without component."""
-    pivot_ns: int
-    """On the axis of the first component's reference."""
+    pivots_ns: I64
+    """Of each rank, on the axis of its component's reference: the start of the component's window."""
     offset_ns: I64
     drift: F64
     drift_error: F64
@@ -78,8 +78,14 @@ class RankClocks:
     def corrected(self, rank: I64, local_ns: I64) -> I64:
         """These times of these ranks on the common axis of their component."""
         whole = local_ns - self.offset_ns[rank]
-        drifted = self.drift[rank] * (whole - self.pivot_ns).astype(np.float64)
+        drifted = self.drift[rank] * (whole - self.pivots_ns[rank]).astype(np.float64)
         return whole - np.round(drifted).astype(np.int64)
+
+    @property
+    def pivot_ns(self) -> int:
+        """That of the component of the first rank that has one; 0 where none has."""
+        known = np.flatnonzero(self.component == 0)
+        return int(self.pivots_ns[known[0]]) if len(known) else 0
 
     @property
     def has_one_axis(self) -> bool:
@@ -127,14 +133,17 @@ def fit(
     several = counted > 1
     state.error = np.where(several, state.error, np.fmin(state.error, float(ends_agree_ns)))
     component = join_by_messages(calls, matching, component, state)
-    reference = _references(component, state)
+    if state.is_stepped:
+        violation = max(violation, MOST_VIOLATION_NS + 1)
+    reference, shift = _references(component, state)
     alone = counted == 0
     alone &= ~np.isin(np.arange(num), np.flatnonzero(component >= 0))
     component = np.where(alone, -1, component)
     return RankClocks(
         component=component,
         reference=np.where(component >= 0, reference, -1),
-        pivot_ns=pivot,
+        # The axis has become the reference's own clock, and the pivot lies on it.
+        pivots_ns=pivot + shift,
         offset_ns=np.where(component >= 0, state.offset, 0),
         drift=state.drift,
         drift_error=state.drift_error,
@@ -245,6 +254,10 @@ def _refine(
     # Of many ranks one exceeds three errors by chance.
     many = DRIFT_ERRORS + 0.5 * max(0.0, np.log2(max(num, 2) / 2))
     is_told = np.abs(told) > many * error
+    # No two clocks drift apart so fast: one of them was set anew inside the window.
+    apart_ns = np.abs(told) * extent
+    state.is_stepped = bool(((np.abs(told) > MOST_DRIFT) & is_told & (apart_ns > MOST_VIOLATION_NS)).any())
+    is_told &= np.abs(told) <= MOST_DRIFT
     if is_told.any():
         keep = np.where(is_told, told, 0.0)
         end = end - keep[rank] * end
@@ -360,17 +373,20 @@ def _middle(ranks: npt.NDArray[np.intp], offset: npt.NDArray[np.generic]) -> int
     return int(order[(len(order) - 1) // 2])
 
 
-def _references(component: I64, state: State) -> I64:
-    """The rank with the lower-median offset of each component, whose clock becomes the axis."""
+def _references(component: I64, state: State) -> tuple[I64, I64]:
+    """The rank with the lower-median offset of each component, whose clock becomes the axis; and by how much
+    that moves the axis, for each rank."""
     reference = np.full(len(component), -1, dtype=np.int64)
+    shift = np.zeros(len(component), dtype=np.int64)
     for which in np.unique(component[component >= 0]).tolist():
         mine = np.flatnonzero(component == which)
         middle = _middle(mine, state.offset)
+        shift[mine] = state.offset[middle]
         state.offset[mine] -= state.offset[middle]
         # Small where the fit chose the same reference: then it is 0 already.
         state.drift[mine] -= state.drift[middle]
         reference[mine] = middle
-    return reference
+    return reference, shift
 
 
 __all__ = ["MOST_VIOLATION_NS", "SAME_HOST_NS", "RankClocks", "fit"]

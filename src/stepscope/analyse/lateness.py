@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from stepscope.align.token import SYNCHRONISING
 from stepscope.analyse.joined import Joined, exposed_waits
+from stepscope.model.interval import subtract, union
 from stepscope.model.peer import SEGMENT_PARTS, PeerTable
 from stepscope.model.trace import I64
 
@@ -135,7 +136,7 @@ def lateness(joined: Joined) -> Lateness:
         result.lateness_ns,
         result.delay_ns,
         result.wait_ns,
-        result.cost_ns,
+        np.minimum(result.cost_ns, _most_cost(joined, column, is_known, shape)),
         result.excess,
         result.num_kernels,
         result.agrees,
@@ -143,6 +144,33 @@ def lateness(joined: Joined) -> Lateness:
         _cost_kinds(joined, cost),
         sync[heads],
     )
+
+
+def _most_cost(
+    joined: Joined, column: npt.NDArray[np.intp], is_known: npt.NDArray[np.bool_], shape: tuple[int, int]
+) -> F64:
+    """(ranks, steps): the lower median of what the other ranks wait exposed in the step, NaN without any.
+
+    Calls of several streams wait at the same time: of one rank that is one loss.
+    """
+    calls, at = joined.calls, joined.by_instance
+    exposed = np.full(shape, np.nan)
+    for rank, mine in enumerate(_by_rank(joined)):
+        mine = mine[is_known[mine]]
+        order = mine[np.argsort(column[mine], kind="stable")]
+        bounds = np.flatnonzero(np.append(True, column[order][1:] != column[order][:-1]))
+        for low, high in pairwise([*bounds.tolist(), len(order)]) if len(order) else ():
+            call = at[order[low:high]]
+            start = calls.start_ns[call]
+            waiting = union(start, start + np.maximum(joined.wait_ns[call], 0))
+            exposed[rank, column[order[low]]] = subtract(waiting, joined.tables[rank].hidden).total_ns
+    most = np.full(shape, np.nan)
+    for rank in range(shape[0]):
+        others = np.sort(np.delete(exposed, rank, axis=0), axis=0)  # NaN last
+        known = np.isfinite(others).sum(axis=0)
+        middle = np.maximum(known - 1, 0) // 2
+        most[rank] = others[middle, np.arange(shape[1])] if len(others) else np.nan
+    return most
 
 
 def _by_rank(joined: Joined) -> list[npt.NDArray[np.intp]]:
@@ -316,8 +344,10 @@ def _kernels(
     own = tables[rank].kernels
     if not len(own):
         is_more = float(np.nanmean(late.num_kernels[rank, columns])) > SAME_KERNELS
-        return ("more_work" if is_more else "slower_kernels"), None
+        return ("more_work" if is_more else "unknown"), None
     more_ns, slower_ns, name = _held_against(tables, rank, [p for p in range(len(tables)) if p != rank])
+    if more_ns <= 0 and slower_ns <= 0:
+        return "unknown", None
     return ("more_work" if more_ns > slower_ns else "slower_kernels"), name
 
 

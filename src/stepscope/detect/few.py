@@ -17,6 +17,9 @@ F64 = npt.NDArray[np.float64]
 
 SIGMAS = 4.0
 """Of the spread of all others: one in 30,000 where nobody is late."""
+MOST_STEPS = 0.75
+FAR = 5.0
+"""Late in three quarters of the steps, or by five times the least lateness that counts."""
 BY_CHANCE = 0.05
 """Probability with which chance may name anybody for coming last often."""
 MOVING_SHARE = 0.8
@@ -59,6 +62,12 @@ def few_steps(lateness: npt.ArrayLike, least: float, num_last: npt.ArrayLike | N
             late[rank, step] = column[rank] - centre > max(float(least), SIGMAS * spread)
         if not often.any():
             noise = max(noise, _spread_of(column[there[~late[there, step]]]) * SIGMAS)
+    there = np.isfinite(x)
+    share = late.sum(axis=1) / np.maximum(there.sum(axis=1), 1)
+    with np.errstate(invalid="ignore"):
+        is_far = (x > FAR * float(least)) & late
+    # Now and then by a little is anybody's: always, or by much.
+    late[share < MOST_STEPS] &= is_far[share < MOST_STEPS]
     found = np.flatnonzero(late.any(axis=1))
     total = np.array([np.nansum(np.where(late[rank], x[rank], 0.0)) for rank in found.tolist()])
     ranks = tuple(found[np.argsort(-total, kind="stable")].tolist())

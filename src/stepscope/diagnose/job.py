@@ -233,7 +233,8 @@ def _apart(whole: Joined) -> str | None:
     """Ranks without a common axis, in words; `None` where all have one."""
     clocks = whole.clocks
     alone = [rank_of(t) for t, c in zip(whole.tables, clocks.component.tolist(), strict=True) if c < 0]
-    number = len(np.unique(clocks.component[clocks.component >= 0]))
+    components = np.unique(clocks.component[clocks.component >= 0]).tolist()
+    number = len(components)
     if alone:
         names = listed(alone)
         verb = "shares" if len(alone) == 1 else "share"
@@ -241,7 +242,7 @@ def _apart(whole: Joined) -> str | None:
     if number > 1:
         sets = [
             listed([rank_of(whole.tables[p]) for p in np.flatnonzero(clocks.component == c).tolist()])
-            for c in range(number)
+            for c in components
         ]
         return f"no collective joins {' with '.join(sets[:4])}: nobody is late across them"
     return None

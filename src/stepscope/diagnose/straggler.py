@@ -19,8 +19,10 @@ from stepscope.model.peer import SEGMENT_PARTS, PeerTable
 
 LEAST_STEP_SHARE = 0.01
 """Nobody is late by less than this share of a step: equal devices differ by as much."""
-FEW_STEP_SHARE = 0.02
-"""In a handful of steps, whose ordinary spread is not known, twice that."""
+FEW_STEP_SHARE = 0.05
+"""In a handful of steps, whose ordinary spread is not known, five times that; and so much it must cost."""
+ONE_STEP_SHARE = 0.10
+"""And of one step alone, which no other confirms, twice as much again."""
 LEAST_SERIES = 6
 """From so many steps on a series tells what is ordinary (`detect.peer`)."""
 LEAST_COST_SHARE = 0.005
@@ -90,7 +92,8 @@ def _judged(whole: Joined, late: Lateness, step_ns: float, num_steps: int) -> _J
     """Who is late by the steps alone."""
     clock = whole.clock_noise_ns
     if num_steps < LEAST_SERIES:
-        least = max(clock, FEW_STEP_SHARE * step_ns)
+        one = num_steps == 1 and late.has_steps
+        least = max(clock, (ONE_STEP_SHARE if one else FEW_STEP_SHARE) * step_ns)
         few = few_steps(late.lateness_ns, least, _times_last(whole, late))
         columns = {rank: np.flatnonzero(few.late[rank]) for rank in few.ranks}
         return _Judged(columns, few.persistence, round(few.noise), least)
