@@ -125,3 +125,25 @@ def test_50_ppm_over_a_minute(tmp_path):
     reference = report.clocks.reference_rank
     for rank, row in clocks.items():
         assert (row.drift_ppm or 0.0) == pytest.approx(base[rank] - base[reference], abs=2)
+
+
+@pytest.mark.parametrize(
+    ("fault", "rank", "reason"),
+    [
+        ("straggler#1:severe", 1, "slower_kernels"),
+        ("straggler-python#5:severe", 5, "python"),
+        ("loader-stall#0:severe", 0, "input"),
+    ],
+)
+def test_a_bad_worker_of_a_pipeline(tmp_path, fault, rank, reason):
+    """Where everybody waits for everybody, it is the one that needs longer for itself than its replicas."""
+    report, truth = made(tmp_path, fault, ranks=8, pipeline_stages=2, steps=8)
+    assert [(row.rank, row.reason, row.stage) for row in report.stragglers] == [(rank, reason, rank // 4)]
+    lost = 1 - truth["step_ns_without"] / truth["step_ns"]
+    assert report.stragglers[0].share == pytest.approx(lost, abs=0.08)
+    assert not [f for f in report.findings if f.rule == "stage-imbalance"]
+
+
+def test_in_a_sound_pipeline_nobody_is_named(tmp_path):
+    report, _ = made(tmp_path, ranks=8, pipeline_stages=2, steps=8)
+    assert report.stragglers == ()

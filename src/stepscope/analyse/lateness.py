@@ -54,6 +54,8 @@ class Lateness:
     agrees: F64
     """(ranks, steps): of the collectives to which the rank came last, the share (by waiting) in which it also
     has the shortest duration: what the clocks say without clocks. NaN where it never came last."""
+    most_cost_ns: F64
+    """(ranks, steps): the lower median of what the other ranks wait exposed; no cost is larger."""
     last_rank: I64
     """Of each instance of `Joined.heads`: the position of the rank that came last."""
     cost_kind: tuple[str | None, ...]
@@ -93,6 +95,7 @@ def lateness(joined: Joined) -> Lateness:
         excess=np.zeros((*shape, len(SEGMENT_PARTS))),
         num_kernels=np.zeros(shape),
         agrees=np.full(shape, np.nan),
+        most_cost_ns=np.full(shape, np.nan),
         last_rank=np.empty(0, dtype=np.int64),
         cost_kind=(None,) * num,
         is_sync=np.empty(0, dtype=bool),
@@ -131,15 +134,17 @@ def lateness(joined: Joined) -> Lateness:
             weight = np.where(np.isnan(told), 0.0, np.maximum(cost[these], 1))
             if weight.sum() > 0:
                 result.agrees[rank, where] = float(np.nansum(told * weight) / weight.sum())
+    most = _most_cost(joined, column, is_known, shape)
     return Lateness(
         result.steps,
         result.lateness_ns,
         result.delay_ns,
         result.wait_ns,
-        np.minimum(result.cost_ns, _most_cost(joined, column, is_known, shape)),
+        np.minimum(result.cost_ns, most),
         result.excess,
         result.num_kernels,
         result.agrees,
+        most,
         calls.rank[at[last]],
         _cost_kinds(joined, cost),
         sync[heads],
@@ -295,6 +300,7 @@ def reason(
     rank: int,
     columns: I64,
     parts: F64 | None = None,
+    late_ns: float | None = None,
 ) -> tuple[str, str | None]:
     """(reason, culprit) of a rank's lateness over these columns.
 
@@ -302,13 +308,13 @@ def reason(
     steps, SEGMENT_PARTS) is the accounting of whole steps, where it is known: what a rank spends in its
     steps beyond the lower median of the others is clearer than what it spends on the way to one collective.
     """
-    whole = float(np.nansum(late.lateness_ns[rank, columns]))
+    whole = float(np.nansum(late.lateness_ns[rank, columns])) if late_ns is None else late_ns
     if whole <= 0:
         return "unknown", None
     excess = _beyond(parts, rank, columns) if parts is not None and late.has_steps else None
-    if excess is None or excess[_OWN].max() < EXPLAINED * whole:
+    if excess is None or excess[OWN].max() < EXPLAINED * whole:
         excess = late.excess[rank, columns].sum(axis=0)
-    best = int(_OWN[np.argmax(excess[_OWN])])
+    best = int(OWN[np.argmax(excess[OWN])])
     part = SEGMENT_PARTS[best]
     if excess[best] < EXPLAINED * whole or part in ("unknown", "peer"):
         return "unknown", None
@@ -319,7 +325,7 @@ def reason(
     return cause, named.get("copy_exposed" if part == "copy" else cause)
 
 
-_OWN = np.array([n for n, part in enumerate(SEGMENT_PARTS) if part not in ("communication", "queued")])
+OWN = np.array([n for n, part in enumerate(SEGMENT_PARTS) if part not in ("communication", "queued")])
 """Parts that a rank spends itself: the others wait for it in communication, and it for its device."""
 
 

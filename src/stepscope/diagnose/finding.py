@@ -169,7 +169,21 @@ def _explained(found: Sequence[rules.Finding], claimed: dict[str, Claim]) -> dic
         for effect in by_cost[index + 1 :]:
             if effect.rule.id in cause.rule.explains:
                 reasons.setdefault(effect.rule.id, cause.rule.id)
+    # What others wait for a rank is about as long as what keeps it, and may be measured a little longer.
+    for effect in by_cost:
+        if effect.rule.cost is None or not effect.rule.cost.is_of_peers or effect.rule.id in reasons:
+            continue
+        enough = [
+            cause
+            for cause in by_cost
+            if effect.rule.id in cause.rule.explains and cost(cause) >= ABOUT_AS_LONG * cost(effect)
+        ]
+        if enough:
+            reasons[effect.rule.id] = enough[0].rule.id
     return reasons
+
+
+ABOUT_AS_LONG = 0.8
 
 
 def _finding(

@@ -30,8 +30,10 @@ from stepscope.diagnose.straggler import (
     kind_of,
     of_stage,
     rank_of,
+    step_parts,
     stragglers,
 )
+from stepscope.diagnose.worker import workers
 from stepscope.model import report
 from stepscope.model.analysis import COLLECTIVE_PARTS, DeviceAnalysis, RankAnalysis
 from stepscope.model.peer import PeerTable
@@ -81,12 +83,17 @@ def join_ranks(analyses: Sequence[RankAnalysis]) -> Job:
     if len(chosen) < 2:
         return Job(tuple(analyses))
     tables = tuple(table for _, table in chosen)
+    several = sorted({a.rank for a in analyses if a.rank is not None and len(a.peers) > 1})
     whole = join_.join(tables)
     if not len(whole.calls):
         return Job(tuple(analyses))
     late = lateness(whole)
     clocks = _clocks(whole)
     issues, withheld = _doubts(whole)
+    if several:
+        # Which device is which of the other ranks' nobody knows: the rest stays out, and that is said.
+        left_out = "of ranks with several devices only the one that communicates most is compared: "
+        withheld = (*withheld, report.Withheld(what=STRAGGLER, why=left_out + listed(several)))
     steps_ns = _steps_ns(whole)
     status, why = _status(whole)
     found = stragglers(whole, late, analyses, steps_ns) if status != "withheld" else Found()
@@ -104,6 +111,9 @@ def join_ranks(analyses: Sequence[RankAnalysis]) -> Job:
         status, why = "degraded", withheld[-1].why
     kept = tuple(each for each in found.rows if each.is_confirmed is not False)
     pipeline, heavy, of_heavy = of_stage(whole, late, analyses, steps_ns)
+    if pipeline is not None:
+        # In a pipeline everybody waits for everybody: starts do not tell who is late.
+        kept = workers(whole, late, pipeline, step_parts(whole, late, analyses), steps_ns)
     kept = (*of_heavy, *(row for row in kept if row.rank not in {each.rank for each in of_heavy}))
     place = {rank_of(table): at for at, table in enumerate(tables)}
     kinds = [kind_of(row, late.cost_kind[place[row.rank]]) for row in kept]
@@ -120,7 +130,7 @@ def join_ranks(analyses: Sequence[RankAnalysis]) -> Job:
             for kind in kinds
         },
         imbalance=imbalance(kept, kinds, pipeline, heavy, is_known=status == "ok" or bool(kept)),
-        replay=_replayed(whole, {row.rank for row in kept}, is_staged=heavy is not None),
+        replay=_replayed(whole, {row.rank for row in kept}, is_staged=pipeline is not None),
         lateness=_told(whole, late, found, status, why),
         rank_map=rank_map(whole, tuple(row.rank for row in kept)) if whole.clocks.has_one_axis else None,
         issues=(*issues, *suspect),

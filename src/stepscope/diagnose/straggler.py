@@ -273,13 +273,19 @@ def of_stage(
 ) -> tuple[Stages | None, Heavy | None, tuple[report.Straggler, ...]]:
     """The pipeline's stages, the one that all wait for, and its ranks as rows."""
     found = stages(whole)
-    if found is None or not late.has_steps:
-        return found, None, ()
+    if found is None or not late.has_steps or not whole.clocks.has_one_axis:
+        # Which stage comes first is known by the clocks alone.
+        return None, None, ()
     heavy = heavy_stage(found, _compute(whole, late, analyses))
     if heavy is None:
         return found, None, ()
     cost = sum(heavy.excess_ns)
     steps = late.steps[heavy.columns]
+    others = [place for place in range(len(whole.tables)) if place not in heavy.ranks]
+    reasons = {place: kernel_reason(whole.tables, place, others) for place in heavy.ranks}
+    # With one replica a slow machine looks like a heavy stage: but for its kernels, of which others have the
+    # same.
+    is_machine = len(heavy.ranks) == 1 and set(reasons.values()) == {"slower_kernels"}
     if cost < LEAST_COST_SHARE * steps_ns:
         return found, None, ()
     rows = tuple(
@@ -287,10 +293,8 @@ def of_stage(
             rank=rank_of(whole.tables[place]),
             lateness_ns=int(np.median(heavy.excess_ns)),
             cost_ns=cost,
-            persistence="stage",
-            reason=kernel_reason(
-                whole.tables, place, [p for p in range(len(whole.tables)) if p not in heavy.ranks]
-            ),
+            persistence="persistent" if is_machine else "stage",
+            reason=reasons[place],
             share=min(1.0, cost / steps_ns) if steps_ns else None,
             num_steps=len(late.steps),
             num_late=len(steps),
@@ -299,7 +303,7 @@ def of_stage(
         )
         for place in heavy.ranks
     )
-    return found, heavy, rows
+    return found, None if is_machine else heavy, rows
 
 
 def step_parts(whole: Joined, late: Lateness, analyses: Sequence[RankAnalysis]) -> npt.NDArray[np.float64]:

@@ -30,7 +30,7 @@ def with_tables(told: report.Report, tables: Sequence[Table], lang: Lang) -> rep
     )
     told = msgspec.structs.replace(told, health=health)
     if told.lateness is not None or told.imbalance is not None:
-        return told
+        return msgspec.structs.replace(told, inputs=tuple(map(_left_out, told.inputs)))
     if isinstance(table, StepTimes):
         filled, (class_, text) = of_steps(told, table, lang)
     else:
@@ -40,6 +40,14 @@ def with_tables(told: report.Report, tables: Sequence[Table], lang: Lang) -> rep
     label = word.VERDICT[class_]
     sentence = Text(en=f"{label.en}{text.en}.", zh=f"{label.zh}{text.zh}。").in_(lang)
     return msgspec.structs.replace(filled, verdict=report.Verdict(class_=class_, text=sentence))
+
+
+def _left_out(each: report.Input) -> report.Input:
+    """The input, and that it was not judged where it is a table: traces of the ranks say more."""
+    if each.kind != "steps" or each.error is not None:
+        return each
+    why = f"{each.name}: not judged beside the traces of the ranks; give the table alone"
+    return msgspec.structs.replace(each, error=why)
 
 
 def _issues(tables: Sequence[Table]) -> list[report.HealthIssue]:

@@ -55,6 +55,27 @@ JOB: tuple[tuple[str, str], ...] = (
     (r"correlation of forward and backward (-?[\d.]+)", r"前向与反向的相关系数 \1"),
     (r"heaviest stage against the others ([\d.]+)", r"最重 stage 与其余之比 \1"),
     (r"slowdown ([\d.]+)", r"放慢 \1"),
+    (r"nobody is late beyond the noise", "没有 rank 的落后超出噪声"),
+    (
+        r"the late rank changes from step to step, each time with more to compute",
+        "迟到的 rank 逐步变化，且每次计算量更大",
+    ),
+    (r"the late rank has more to compute before an all-to-all", "迟到的 rank 在 all-to-all 之前计算量更大"),
+    (r"the late rank has no more to compute than its peers", "迟到的 rank 计算量并不比同伴大"),
+    (r"ranks are late, and why is not known", "有 rank 迟到，原因未知"),
+    (
+        r"it is not the same rank in all steps, or too few steps tell",
+        "并非各步都是同一个 rank，或步数太少不足以判断",
+    ),
+    (r"the same rank always has more to compute than its peers", "始终是同一个 rank 的计算量比同伴大"),
+    (
+        r"all ranks of stage (\d+) compute ([\d.]+) times as long as the other stages, in (\d+) steps",
+        r"在 \3 步中，第 \1 stage 的所有 rank 计算时间是其他 stage 的 \2 倍",
+    ),
+    (
+        XX
+        r"有多个设备的 rank 只比较通信最多的那个设备：rank \1",
+    ),
     # analyse/replay: why nothing is predicted
     (
         r"what the device waited for is not known: the accounting withholds its causes too",
