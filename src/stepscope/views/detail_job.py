@@ -73,7 +73,7 @@ JOB: tuple[tuple[str, str], ...] = (
         r"在 \3 步中，第 \1 stage 的所有 rank 计算时间是其他 stage 的 \2 倍",
     ),
     (
-        XX
+        r"of ranks with several devices only the one that communicates most is compared: (?:ranks? )?(.+)",
         r"有多个设备的 rank 只比较通信最多的那个设备：rank \1",
     ),
     # analyse/replay: why nothing is predicted
