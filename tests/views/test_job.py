@@ -164,7 +164,8 @@ def test_a_straggler_is_told_with_all_that_is_known_of_it() -> None:
     row = many.straggler()
     assert straggler_line(row, "en") == (
         "rank 3 (stage 1, replica 1): late by 18.0 ms, in 7 of 8 steps, costs 15.8 %, "
-        "at times, and no other rank, Python code without ops (augment (job/train.py:41)), confirmed without clocks"
+        "at times, and no other rank, Python code without ops (augment (job/train.py:41)), "
+        "confirmed without clocks"
     )
     bare = report.Straggler(
         rank=2, lateness_ns=MS, cost_ns=MS, persistence="unknown", reason="slower_kernels"
