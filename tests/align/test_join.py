@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -151,3 +153,35 @@ def test_a_rank_3_percent_slower_is_named_within_20_steps(number):
         assert found in ([], [late]), seed
         right += found == [late]
     assert right >= 0.9 * SEEDS
+
+
+@pytest.mark.parametrize(
+    ("number", "steps", "jitter", "tail"),
+    [(2, 4, 0.02, 0.0), (4, 5, 0.05, 0.0), (2, 5, 0.02, 0.02), (64, 3, 0.01, 0.01), (8, 1, 0.01, 0.0)],
+)
+def test_in_a_handful_of_steps_nobody_is_named_by_chance(number, steps, jitter, tail):
+    for seed in range(40 if number < 64 else 10):
+        job = Job(number, seed, num_steps=steps, per_step=1, sequence=True, jitter=jitter, tail=tail)
+        assert named(job) == [], seed
+
+
+def test_a_clock_that_is_set_anew_is_a_conflict_and_no_drift():
+    made = make(Job(4, 1, sequence=True))
+    for jump in (2_000_000_000, -3_000_000):
+        table = made.tables[2]
+        calls = table.collectives
+        later = np.where(calls.start_ns >= calls.start_ns[len(calls) // 2], jump, 0)
+        moved = replace(calls, start_ns=calls.start_ns + later, end_ns=calls.end_ns + later)
+        tables = [*made.tables[:2], replace(table, collectives=moved), made.tables[3]]
+        clocks = join(tables).clocks
+        assert clocks.violation_ns > 100_000
+        assert (np.abs(clocks.drift) <= 2e-4).all()
+
+
+def test_a_component_of_its_own_moves_no_pivot():
+    made = make(Job(8, 3, groups=halves(8), drift_ppm=50.0, num_steps=60, step_ns=100_000_000))
+    clocks = join(made.tables).clocks
+    for rank in range(8):
+        reference = clocks.reference[rank]
+        first = made.tables[reference].collectives.start_ns.min()
+        assert abs(int(clocks.pivots_ns[rank]) - int(first)) < 200_000_000

@@ -18,8 +18,7 @@ F64 = npt.NDArray[np.float64]
 SIGMAS = 4.0
 """Of the spread of all others: one in 30,000 where nobody is late."""
 MOST_STEPS = 0.75
-FAR = 5.0
-"""Late in three quarters of the steps, or by five times the least lateness that counts."""
+"""Late in three quarters of the steps, or by more than the caller says is any tail."""
 BY_CHANCE = 0.05
 """Probability with which chance may name anybody for coming last often."""
 MOVING_SHARE = 0.8
@@ -38,7 +37,9 @@ class Few:
     noise: float
 
 
-def few_steps(lateness: npt.ArrayLike, least: float, num_last: npt.ArrayLike | None = None) -> Few:
+def few_steps(
+    lateness: npt.ArrayLike, least: float, num_last: npt.ArrayLike | None = None, far: float = np.inf
+) -> Few:
     """Judge a matrix (ranks, steps) of lateness, NaN where a rank was not there.
 
     `num_last` is how often each rank came last where ranks meet, by more than the clocks can hide: a rank
@@ -65,7 +66,7 @@ def few_steps(lateness: npt.ArrayLike, least: float, num_last: npt.ArrayLike | N
     there = np.isfinite(x)
     share = late.sum(axis=1) / np.maximum(there.sum(axis=1), 1)
     with np.errstate(invalid="ignore"):
-        is_far = (x > FAR * float(least)) & late
+        is_far = (x > far) & late
     # Now and then by a little is anybody's: always, or by much.
     late[share < MOST_STEPS] &= is_far[share < MOST_STEPS]
     found = np.flatnonzero(late.any(axis=1))

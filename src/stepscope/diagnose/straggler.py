@@ -94,7 +94,7 @@ def _judged(whole: Joined, late: Lateness, step_ns: float, num_steps: int) -> _J
     if num_steps < LEAST_SERIES:
         one = num_steps == 1 and late.has_steps
         least = max(clock, (ONE_STEP_SHARE if one else FEW_STEP_SHARE) * step_ns)
-        few = few_steps(late.lateness_ns, least, _times_last(whole, late))
+        few = few_steps(late.lateness_ns, least, _times_last(whole, late), STALL_STEPS * step_ns)
         columns = {rank: np.flatnonzero(few.late[rank]) for rank in few.ranks}
         return _Judged(columns, few.persistence, round(few.noise), least)
     least = max(clock, LEAST_STEP_SHARE * step_ns)

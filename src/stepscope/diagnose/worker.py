@@ -56,7 +56,7 @@ def _deviants(
     if own.shape[1] >= LEAST_SERIES:
         gate = by_lateness(own, max(clock_ns, LEAST_STEP_SHARE * step_ns))
         return [(each.rank, np.array(each.steps, dtype=np.int64), gate.persistence) for each in gate.deviants]
-    few = few_steps(own, max(clock_ns, FEW_STEP_SHARE * step_ns))
+    few = few_steps(own - np.nanmin(own, axis=0), max(clock_ns, FEW_STEP_SHARE * step_ns), far=step_ns)
     return [(rank, np.flatnonzero(few.late[rank]), few.persistence) for rank in few.ranks]
 
 
