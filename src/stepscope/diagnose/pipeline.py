@@ -173,6 +173,11 @@ def _why_uneven(play: Played) -> Text:
 
 
 def _answer(play: Played, stragglers: Sequence[report.Straggler]) -> Answer:
+    if len(np.unique(play.passes.rank)) < 2:
+        return "undecided", Text(
+            en=": the timeline holds a single worker, and there is nobody to hold it against",
+            zh="：时间线中只有一个 worker，无从比较",
+        )
     u = play.uneven
     times = f"{play.slowdown:.2f}"
     wait = percent(play.bubble_share)

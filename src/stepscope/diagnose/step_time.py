@@ -90,11 +90,13 @@ def _answer(
     if len(stragglers) == 1:
         assert first.lateness_share is not None
         steps = first.late_steps
+        is_whole = first.num_late == len(steps)
+        until = (f" to {steps[-1]}", f" 至 {steps[-1]}") if is_whole else (" on", " 起")
         return "other-stall", Text(
             en=f": worker {first.rank} takes {percent(first.lateness_share)} longer than its peers in "
-            f"{first.num_late} of {first.num_steps} steps ({steps[0]} to {steps[-1]}); noise {noise}",
+            f"{first.num_late} of {first.num_steps} steps ({steps[0]}{until[0]}); noise {noise}",
             zh=f"：worker {first.rank} 在 {first.num_steps} 步中的 {first.num_late} 步"
-            f"（{steps[0]} 至 {steps[-1]}）比同伴慢 {percent(first.lateness_share)}；噪声 {noise}",
+            f"（{steps[0]}{until[1]}）比同伴慢 {percent(first.lateness_share)}；噪声 {noise}",
         )
     who = ", ".join(str(rank) for rank in sorted(each.rank for each in stragglers))
     shares = [each.lateness_share or 0.0 for each in stragglers]
