@@ -147,3 +147,9 @@ def test_a_bad_worker_of_a_pipeline(tmp_path, fault, rank, reason):
 def test_in_a_sound_pipeline_nobody_is_named(tmp_path):
     report, _ = made(tmp_path, ranks=8, pipeline_stages=2, steps=8)
     assert report.stragglers == ()
+
+
+def test_what_is_won_is_not_spent_on_getting_ahead(tmp_path):
+    """Hosts that were held up run ahead first: that takes a step, and no longer."""
+    report, truth = made(tmp_path, "loader-stall#1:severe", ranks=8, layers=None, steps=12, seed=3)
+    assert won(report, "input") == pytest.approx(truth["step_ns_without"], rel=0.02)

@@ -164,14 +164,35 @@ def _error(p: Program, value: I64, offset: int, begin: int, num: int) -> float:
 
 def _period(p: Program, value: I64, offset: int, begin: int, num: int) -> npt.NDArray[np.float64]:
     """Mean step of each scenario: by the windows of the accounting, or by the other side (host or device)
-    where that becomes the slower one. It lags behind or runs ahead only for so long."""
-    by_host, by_device = (
-        (value[:, nodes[begin + num] + offset] - value[:, nodes[begin] + offset]) / num
-        for nodes in (p.host_node, p.device_node)
+    where that becomes the slower one.
+
+    That other side lags behind or runs ahead only for so long, and first of all has to get there: it counts
+    by what it needs beyond over all steps and over the second half of them, whichever is less.
+    """
+    one_nodes, other_nodes = (
+        (p.host_node, p.device_node) if p.window == "host" else (p.device_node, p.host_node)
     )
-    one, other = (by_host, by_device) if p.window == "host" else (by_device, by_host)
-    longer: npt.NDArray[np.float64] = np.maximum(one, other - max(0.0, other[0] - one[0]))
+
+    def mean(nodes: I64, first: int) -> npt.NDArray[np.float64]:
+        span: npt.NDArray[np.float64] = (
+            value[:, nodes[begin + num] + offset] - value[:, nodes[begin + first] + offset]
+        ) / (num - first)
+        return span
+
+    def beyond(first: int) -> npt.NDArray[np.float64]:
+        one, other = mean(one_nodes, first), mean(other_nodes, first)
+        more: npt.NDArray[np.float64] = np.maximum(other - one - max(0.0, other[0] - one[0]), 0.0)
+        return more
+
+    extra = beyond(0)
+    if num >= SETTLED_STEPS:
+        extra = np.minimum(extra, beyond(num // 2))
+    longer: npt.NDArray[np.float64] = mean(one_nodes, 0) + extra
     return longer
+
+
+SETTLED_STEPS = 6
+"""From so many steps on half of them are enough to measure by."""
 
 
 def _join(
