@@ -185,3 +185,10 @@ def test_a_component_of_its_own_moves_no_pivot():
         reference = clocks.reference[rank]
         first = made.tables[reference].collectives.start_ns.min()
         assert abs(int(clocks.pivots_ns[rank]) - int(first)) < 200_000_000
+
+
+@pytest.mark.parametrize("number", [2, 3, 8])
+def test_ranks_of_another_component_say_nothing_of_a_cost(number):
+    groups = [list(range(number)), [number, number + 1]]
+    job = Job(number + 2, 7, groups=groups, late_rank=1, late_ns=4_000_000)
+    assert named(job) == [1]

@@ -55,7 +55,7 @@ class Lateness:
     """(ranks, steps): of the collectives to which the rank came last, the share (by waiting) in which it also
     has the shortest duration: what the clocks say without clocks. NaN where it never came last."""
     most_cost_ns: F64
-    """(ranks, steps): the lower median of what the other ranks wait exposed; no cost is larger."""
+    """(ranks, steps): the most that another rank waits exposed; no cost is larger."""
     last_rank: I64
     """Of each instance of `Joined.heads`: the position of the rank that came last."""
     cost_kind: tuple[str | None, ...]
@@ -154,7 +154,7 @@ def lateness(joined: Joined) -> Lateness:
 def _most_cost(
     joined: Joined, column: npt.NDArray[np.intp], is_known: npt.NDArray[np.bool_], shape: tuple[int, int]
 ) -> F64:
-    """(ranks, steps): the lower median of what the other ranks wait exposed in the step, NaN without any.
+    """(ranks, steps): the most that another rank of its component waits exposed in the step, NaN without any.
 
     Calls of several streams wait at the same time: of one rank that is one loss.
     """
@@ -170,11 +170,11 @@ def _most_cost(
             waiting = union(start, start + np.maximum(joined.wait_ns[call], 0))
             exposed[rank, column[order[low]]] = subtract(waiting, joined.tables[rank].hidden).total_ns
     most = np.full(shape, np.nan)
+    component = joined.clocks.component
     for rank in range(shape[0]):
-        others = np.sort(np.delete(exposed, rank, axis=0), axis=0)  # NaN last
-        known = np.isfinite(others).sum(axis=0)
-        middle = np.maximum(known - 1, 0) // 2
-        most[rank] = others[middle, np.arange(shape[1])] if len(others) else np.nan
+        others = (component == component[rank]) & (np.arange(shape[0]) != rank)
+        waits = np.nan_to_num(exposed[others], nan=-1.0).max(axis=0, initial=-1.0)
+        most[rank] = np.where(waits >= 0, waits, np.nan)
     return most
 
 
