@@ -33,11 +33,11 @@ def main(folder: str, rank: int, world: int, port: int) -> None:
     torch.set_num_threads(1)
     torch.manual_seed(rank)
     dist.init_process_group("gloo", rank=rank, world_size=world)
-    layers = [part for _ in range(3) for part in (nn.Linear(256, 256), nn.ReLU())]
+    layers = [part for _ in range(3) for part in (nn.Linear(512, 512), nn.ReLU())]
     model = DistributedDataParallel(nn.Sequential(*layers))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for _ in range(3):  # buckets are rebuilt after the first pass
-        model(torch.rand(64, 256)).sum().backward()
+        model(torch.rand(256, 512)).sum().backward()
         optimizer.step()
     dist.barrier()
     with profile(
@@ -48,7 +48,7 @@ def main(folder: str, rank: int, world: int, port: int) -> None:
     ) as profiler:
         for step in range(STEPS):
             optimizer.zero_grad()
-            loss = model(torch.rand(64, 256)).sum()
+            loss = model(torch.rand(256, 512)).sum()
             if rank == 1 and step in SLEEPS:
                 sleep_a_little()
             loss.backward()
