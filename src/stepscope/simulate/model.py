@@ -17,7 +17,6 @@ from typing import Any
 from stepscope.simulate.gpu import ATTENTION_SHARE, CONVOLUTION_SHARE, GEMM_SHARE, Gpu
 
 BF16, FLOAT, LONG, BYTE = "c10::BFloat16", "float", "long int", "unsigned char"
-NUM_BYTES = {BF16: 2, FLOAT: 4, LONG: 8, BYTE: 1}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
