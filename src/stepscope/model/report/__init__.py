@@ -93,7 +93,17 @@ from stepscope.model.report.memory import (
     OomReason,
     OutOfMemory,
 )
-from stepscope.model.report.signal import Event, SignalStep, SignalSummary
+from stepscope.model.report.signal import (
+    Event,
+    Hint,
+    Pattern,
+    PatternSide,
+    Progress,
+    SignalStep,
+    SignalSummary,
+    Walk,
+    WalkStep,
+)
 from stepscope.model.report.source import Input, Tool, Verdict
 from stepscope.model.report.table import (
     Collective,
@@ -134,6 +144,7 @@ __all__ = [
     "HealthIssue",
     "HealthVerdict",
     "HeldMemory",
+    "Hint",
     "HostShares",
     "Idle",
     "Imbalance",
@@ -168,8 +179,11 @@ __all__ = [
     "Patch",
     "PatchKind",
     "PathPart",
+    "Pattern",
+    "PatternSide",
     "Persistence",
     "Phases",
+    "Progress",
     "RankCells",
     "RankClock",
     "RankLateness",
@@ -197,6 +211,8 @@ __all__ = [
     "Variation",
     "Verdict",
     "VerdictClass",
+    "Walk",
+    "WalkStep",
     "WhatIf",
     "Where",
     "Window",
@@ -264,6 +280,14 @@ class Report(Part, frozen=True, kw_only=True):
     """Empty without telemetry."""
     events: tuple[Event, ...] = field(default_factory=written)
     """Empty without logs."""
+    progress: tuple[Progress, ...] = field(default_factory=written)
+    """One entry a log that states steps; empty without logs."""
+    patterns: tuple[Pattern, ...] = field(default_factory=written)
+    """The specified patterns of every device with telemetry; empty without."""
+    walks: tuple[Walk, ...] = field(default_factory=written)
+    """The specified orders of looking, where their symptom is there; empty without telemetry."""
+    hints: tuple[Hint, ...] = field(default_factory=written)
+    """What single signals suggest; empty without telemetry."""
     memory: tuple[Memory, ...] = field(default_factory=written)
     """For every (rank, device) and recording of its allocator a row; empty where none was recorded."""
     findings: tuple[Finding, ...] = field(default_factory=written)

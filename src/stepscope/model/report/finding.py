@@ -96,7 +96,7 @@ class Evidence(Part, frozen=True, kw_only=True):
     reference: str | None = None
     """Where the threshold comes from; absent for a number shown without threshold."""
     as_written: bool | None = None
-    """True where the value is the trace's own and was not computed by us."""
+    """True where the threshold is the specification's wording, which is shown and decides nothing."""
     overridden: bool | None = None
     """True where the site's own threshold replaced the catalogue's."""
     where: Where | None = None
