@@ -28,8 +28,8 @@ PROGRESS_FIELDS = (
 class Progress:
     """Lines that state a step, in the order of the file: `at_ns` is `ABSENT_NS` where the line has no time.
 
-    `values` holds a column a field of `PROGRESS_FIELDS` that any line stated, NaN where a line did not (NaN
-    is here only: nothing outside this class sees it; `column` leaves those lines out). `total` is the last step
+    `values` holds a column a field of `PROGRESS_FIELDS` that any line stated, NaN where a line did not (it
+    is seen here only; `column` leaves those lines out). `total` is the last step
     that the log promises, `None` where it does not say.
     """
 
@@ -81,8 +81,8 @@ class LogEvent:
 class Nccl:
     """What a NCCL log says of how ranks are joined.
 
-    `transports` counts channels by kind: `P2P/CUMEM`, `P2P/IPC`, `SHM`, `NET/IB`, `NET/Socket`,
-    `NET/IB/GDRDMA`; `network` is the plugin in use (`IB`, `Socket`, `AWS Libfabric`, …) and `nics` its devices.
+    `transports` counts channels by kind (`P2P/CUMEM`, `P2P/IPC`, `SHM`, `NET/IB`, `NET/Socket`, …);
+    `network` is the plugin in use (`IB`, `Socket`, `AWS Libfabric`, …) and `nics` its devices.
     `is_p2p_disabled`, `has_gdr` are `None` where the log does not say.
     `variables` are NCCL_… variables that the log shows as set; `warnings` its WARN lines.
     """
