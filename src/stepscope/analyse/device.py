@@ -19,6 +19,7 @@ from stepscope.analyse.account import (
     window_sums,
     without_causes,
 )
+from stepscope.analyse.activity import activity
 from stepscope.analyse.beside import peer_of_device, peer_of_host
 from stepscope.analyse.compute import compute_of, own_ns
 from stepscope.analyse.culprit import activity_culprits, culprits
@@ -146,6 +147,7 @@ def analyse_device(p: Process, device: int) -> DeviceResult:
         idle=idle_spans(
             idle, f"device {device}" if device >= 0 else "device", is_withheld=status == "withheld"
         ),
+        activity=activity(p, activities, parts, idle, scopes[0]),
         program=program_of(
             p.trace,
             p.threads,

@@ -3,6 +3,8 @@ numbers."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import numpy.typing as npt
 
@@ -206,9 +208,25 @@ def _analyse_process(
             {r.analysis.accounting.device.index: r.analysis.accounting.device for r in results},
         ),
         accelerator=accelerator,
+        pids=_pids(trace, tracks),
+        uuids=_uuids(trace),
         is_cut=any(loss.is_cut for loss in trace.losses),
         peers=tuple(result.peer for result in results if result.peer is not None),
     )
+
+
+def _pids(trace: Trace, tracks: npt.NDArray[np.intp]) -> tuple[int, ...]:
+    """Numbers of the host processes of these tracks."""
+    found = {trace.tracks[track].pid for track in tracks.tolist()}
+    return tuple(sorted(pid for pid in found if isinstance(pid, int) and pid > 0))
+
+
+def _uuids(trace: Trace) -> tuple[str, ...]:
+    """UUIDs among the device properties, for writers that put them there."""
+    properties = trace.metadata.get("deviceProperties")
+    entries = properties if isinstance(properties, list) else ()
+    found = [entry.get("uuid") for entry in entries if isinstance(entry, Mapping)]
+    return tuple(each for each in found if isinstance(each, str) and each)
 
 
 def _chosen(used: UsedSteps, owner: I64) -> npt.NDArray[np.bool_]:

@@ -13,13 +13,10 @@ ACTIVITY_PARTS = (
     "compute",
     "communication",
     "copy",
+    "matrix",  # products, convolutions, attention: what the clock of the multiprocessors bounds
     "idle_input",  # idle.input
-    "tensor",  # compute kernels on tensor cores
-    "copy_to_device_bytes",
-    "copy_to_host_bytes",
-    "peer_bytes",
 )
-"""Columns of `Activity.parts`: nanoseconds in the cell, bytes where they end so."""
+"""Columns of `Activity.parts`: nanoseconds in the cell."""
 
 
 @dataclass(frozen=True, slots=True)

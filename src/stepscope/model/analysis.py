@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from stepscope.model import report
+from stepscope.model.activity import Activity
 from stepscope.model.peer import PeerTable
 from stepscope.model.trace import I32, I64
 
@@ -82,6 +83,8 @@ class DeviceAnalysis:
     `math_attention`, `batched_launch_share`."""
     idle: IdleSpans | None = None
     """Every piece of idle time over the trace; `None` once it was dropped with the columns."""
+    activity: Activity | None = None
+    """What it did in equal cells, for the join with telemetry; `None` without wall time."""
     program: object | None = None
     """What `stepscope.analyse.replay` plays of it; `None` without steps or device work."""
 
@@ -114,5 +117,9 @@ class RankAnalysis:
     efficiency: tuple[report.Efficiency, ...] = ()
     peers: tuple[PeerTable, ...] = ()
     """Each device as the other ranks see it; empty of a job of one."""
+    pids: tuple[int, ...] = ()
+    """Process ids of the host processes that launched its work, as in the trace."""
+    uuids: tuple[str, ...] = ()
+    """UUIDs of devices, where the trace names any."""
     is_cut: bool = False
     """Events of the file are missing, nobody knows of which steps: no number of the accounting is judged."""
