@@ -293,29 +293,36 @@ host_sync_share = _host("sync_share", "Host time in synchronising calls, as a sh
 host_copy_call_share = _host("copy_call_share", "Host time in blocking copies, as a share of host step time.")
 host_launch_share = _host("launch_share", "Host time in launch calls, as a share of host step time.")
 
-# ── absent until telemetry is there ────────────────────────────────────────────────────────────────
-
-
-def _unmeasured(name: str, unit: str, origin: report.Origin, help: str) -> Feature:
-    return Feature(name, unit, help, lambda observed: None, origin=origin)
-
-
-host_cpu_busy = _unmeasured(
-    "host_cpu_busy", "ratio", "host", "Busy share of the processor cores that this rank may use."
+host_late_share = Feature(
+    "host_late_share",
+    "ratio",
+    "Device idle while the host is busy with the loader, the batch, ops, launches or Python, as a share of the "
+    "step.",
+    _share("idle.input", "idle.preprocess", "idle.launch", "idle.python", "idle.unknown", on_host=True),
+    of=("idle.input", "idle.preprocess", "idle.launch", "idle.python", "idle.unknown"),
 )
-sm_active_mean = _unmeasured(
+
+# ── of telemetry; absent without it ────────────────────────────────────────────────────────────────
+
+
+def _measured(name: str, unit: str, origin: report.Origin, help: str) -> Feature:
+    return Feature(name, unit, help, lambda observed: observed.device.numbers.get(name), origin=origin)
+
+
+host_cpu_busy = _measured("host_cpu_busy", "ratio", "host", "Busy share of the host's processor cores.")
+sm_active_mean = _measured(
     "sm_active_mean", "ratio", "telemetry", "Mean over time and multiprocessors of having work."
 )
-pcie_receive_link_share = _unmeasured(
+pcie_receive_link_share = _measured(
     "pcie_receive_link_share", "ratio", "telemetry", "Bytes received over PCIe against the link's capacity."
 )
-nvlink_link_share = _unmeasured(
+nvlink_link_share = _measured(
     "nvlink_link_share", "ratio", "telemetry", "Bytes over NVLink against one direction of the link."
 )
-memory_used_share = _unmeasured(
+memory_used_share = _measured(
     "memory_used_share", "ratio", "telemetry", "Device memory in use against device memory present."
 )
-disk_written_share = _unmeasured(
+disk_written_share = _measured(
     "disk_written_share", "ratio", "host", "Share of the slow steps in which this node wrote to disk."
 )
 
