@@ -296,8 +296,8 @@ host_launch_share = _host("launch_share", "Host time in launch calls, as a share
 host_late_share = Feature(
     "host_late_share",
     "ratio",
-    "Device idle while the host is busy with the loader, the batch, ops, launches or Python, as a share of the "
-    "step.",
+    "Device idle while the host is busy with the loader, the batch, ops, launches or Python, as a share of "
+    "the step.",
     _share("idle.input", "idle.preprocess", "idle.launch", "idle.python", "idle.unknown", on_host=True),
     of=("idle.input", "idle.preprocess", "idle.launch", "idle.python", "idle.unknown"),
 )

@@ -403,6 +403,6 @@ wrong_way = _number(
     "wrong_way",
     "1",
     "log",
-    "1 where NCCL takes sockets, or the host's memory, between devices that a faster link joins, or says that "
-    "peer-to-peer is disabled; 0 where it says that it does not.",
+    "1 where NCCL takes sockets, or the host's memory, between devices that a faster link joins, or says "
+    "that peer-to-peer is disabled; 0 where it says that it does not.",
 )
