@@ -174,7 +174,9 @@ class Rule:
     """As `explains`, of findings on other ranks of the job."""
     on_host: OnHost | None = None
     severity: report.Severity | None = None
-    """What a finding is that costs no time; of one that does, its time decides."""
+    """What a finding is that costs no time, or nobody knows how much; else its time decides."""
+    is_standstill: bool = False
+    """The job does not go on: then how its steps went is another question."""
 
     def for_host(self) -> Rule:
         """The rule for a run without an accelerator; what only a device's telemetry tells is not asked."""
