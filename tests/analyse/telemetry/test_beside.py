@@ -34,8 +34,8 @@ def activity(busy: list[float], start_ns: int = START) -> Activity:
 def account(**more: object) -> report.Accounting:
     given = {
         "device": report.Device(index=0, name="NVIDIA H100 80GB HBM3"), "scope": "steps", "window": "device",
-        "num_steps": 10, "total_ns": 10 * SECOND, "compute_ns": 8 * SECOND, "communication_exposed_ns": SECOND,
-        "copy_exposed_ns": 0, "idle_ns": SECOND, "idle": report.Idle(), "status": "ok",
+        "num_steps": 10, "total_ns": 10 * SECOND, "compute_ns": 8 * SECOND, "idle_ns": SECOND,
+        "communication_exposed_ns": SECOND, "copy_exposed_ns": 0, "idle": report.Idle(), "status": "ok",
     } | more  # fmt: skip
     return report.Accounting(**given)  # type: ignore[arg-type]
 
