@@ -37,7 +37,8 @@ class _Column:
 
 @dataclass(slots=True)
 class Gathering:
-    """What a source has said so far. One is made for each source, filled, and asked once for its telemetry."""
+    """What a source has said so far. One is made for each source, filled, and asked once for its
+    telemetry."""
 
     format: str
     owners: dict[Key, Owner] = field(default_factory=dict)
@@ -168,10 +169,12 @@ class Gathering:
             window_ns=window_ns,
             collect_ns=collect_ns,
             lag_ns=lag_ns,
-            missing=tuple((*missing, *vanished)),
+            missing=(*missing, *vanished),
             marks=tuple(replace(mark, owner=self._known(mark.owner)) for mark in order),
             notes=tuple((code, count, detail) for code, (count, detail) in self._notes.items()),
-            labels={self.owners[key]: kept for key, kept in self.labels.items() if kept and key in self.owners},
+            labels={
+                self.owners[key]: kept for key, kept in self.labels.items() if kept and key in self.owners
+            },
             topology=topology,
             num_samples=self.num_samples,
             num_redacted=self.num_redacted + count,
@@ -217,7 +220,8 @@ class Gathering:
         host_end: dict[str | None, int] = {}
         for each in lasting:
             host_end[each.owner.host] = max(host_end.get(each.owner.host, 0), last[id(each)])
-        missing, gone = [], {}
+        missing: list[Missing] = []
+        gone: dict[Key, list[Series]] = {}
         for each in lasting:
             own_ns = int(np.median(np.diff(each.at_ns))) if len(each) > 1 else usual_ns
             slack_ns = _LATE * max(own_ns, usual_ns)

@@ -69,8 +69,8 @@ def telemetry_of(metrics: Sequence[Metric], *, name: str, time: TimeKind) -> lis
 def merged(parts: Sequence[Telemetry]) -> Telemetry:
     """Several as one, of the first one's format. What they declare of their windows is kept where they agree.
 
-    An owner that two describe is as the first has it. Of a signal that two have of one owner (two exporters on
-    one host) the first one's series counts.
+    An owner that two describe is as the first has it. Of a signal that two have of one owner (two
+    exporters on one host) the first one's series counts.
     """
     first = parts[0]
     if len(parts) == 1:

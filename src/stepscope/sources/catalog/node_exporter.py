@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from stepscope.model.sample import F64, Owner, Telemetry, TimeKind
-from stepscope.model.trace import I64
 from stepscope.sources.exporter import exact_times, last_ns, rate, same_times, scrape_interval_ns
 from stepscope.sources.field import Field
 from stepscope.sources.formats.metric import Metric
@@ -32,7 +31,9 @@ MODES: dict[str, tuple[str, ...]] = {
 }
 """Guests' time is in `user` already, its own counter is another."""
 
-_STACKED_DISK = re.compile(r"(dm-|md|loop|ram|zram|sr|fd)\d+|(sd|hd|vd|xvd)[a-z]+\d+|(nvme\d+n\d+|mmcblk\d+)p\d+")
+_STACKED_DISK = re.compile(
+    r"(dm-|md|loop|ram|zram|sr|fd)\d+|(sd|hd|vd|xvd)[a-z]+\d+|(nvme\d+n\d+|mmcblk\d+)p\d+"
+)
 _STACKED_INTERFACE = re.compile(
     r"lo|veth.*|docker.*|br-.*|virbr.*|cni.*|cali.*|flannel.*|cilium.*|lxc.*|bond\d*|team\d*|tun.*|tap.*|.*\.\d+"
 )
@@ -111,9 +112,7 @@ def read(metrics: Sequence[Metric], name: str, time: TimeKind) -> Telemetry:
             _processors(gathering, owner, named.get(CPU, ()))
             _rates(gathering, owner, named)
         _errors(gathering, owner, named)
-    return gathering.telemetry(
-        name, time, window_ns=scrape_interval_ns(metrics), end_ns=last_ns(metrics)
-    )
+    return gathering.telemetry(name, time, window_ns=scrape_interval_ns(metrics), end_ns=last_ns(metrics))
 
 
 def _gauges(gathering: Gathering, owner: Owner, named: dict[str, list[Metric]]) -> None:
