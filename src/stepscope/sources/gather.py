@@ -50,26 +50,33 @@ class Gathering:
     num_redacted: int = 0
     names: dict[tuple[Key, str], str] = field(default_factory=dict)
     """The vendor's name of a signal of an owner, as first seen."""
+    _cleaned: dict[Owner, Owner] = field(default_factory=dict)
     _missing: Counter[tuple[str, str | None, str, Key | None]] = field(default_factory=Counter)
     _notes: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     def owner(self, owner: Owner) -> Owner:
-        """The owner as first seen, with what later sights add."""
+        """The owner as first seen, with what later sights add, and without secrets in its names."""
+        owner = self._clean(owner)
         known = self.owners.get(owner.key)
         if known is None:
-            clean = self._clean(owner)
-            self.owners[owner.key] = clean
-            return clean
+            self.owners[owner.key] = owner
+            return owner
         added = {
             name: value
             for name in ("index", "pci_bus_id", "model", "host", "name")
             if getattr(known, name) is None and (value := getattr(owner, name)) is not None
         }
         if added and replace(known, **added).key == known.key:
-            known = self.owners[owner.key] = self._clean(replace(known, **added))
+            known = self.owners[owner.key] = replace(known, **added)
         return known
 
     def _clean(self, owner: Owner) -> Owner:
+        clean = self._cleaned.get(owner)
+        if clean is None:
+            clean = self._cleaned[owner] = self._without_secrets(owner)
+        return clean
+
+    def _without_secrets(self, owner: Owner) -> Owner:
         changed: dict[str, str] = {}
         for name in ("name", "model", "host"):
             text = getattr(owner, name)
@@ -86,7 +93,7 @@ class Gathering:
             return
         clean, count = redact.tree_without_secrets(dict(labels))
         self.num_redacted += count
-        kept = self.labels.setdefault(owner.key, {})
+        kept = self.labels.setdefault(self.owner(owner).key, {})
         for name, value in clean.items():
             there = kept.get(name)
             names = there.split(",") if there else []
@@ -96,7 +103,7 @@ class Gathering:
     def mark(self, mark: Mark) -> None:
         text, count = redact.without_secrets(mark.text)
         self.num_redacted += count
-        self.marks.append(replace(mark, text=text))
+        self.marks.append(replace(mark, text=text, owner=self.owner(mark.owner) if mark.owner else None))
 
     def note(self, code: str, count: int, detail: str) -> None:
         if count:
@@ -116,7 +123,7 @@ class Gathering:
         is_value, why = reasons(value, field.blank)
         for reason, count in why.items():
             self.missing(name, signal.name, reason, count, owner)
-        value = np.where(is_value, value, 0.0) * field.factor
+        value = _scaled(np.where(is_value, value, 0.0), field.factor)
         value, can_be = self._possible(signal, owner, value, is_value)
         self.missing(name, signal.name, "out_of_range", int(np.count_nonzero(is_value & ~can_be)), owner)
         kept = is_value & can_be
@@ -181,7 +188,7 @@ class Gathering:
         )
 
     def _known(self, owner: Owner | None) -> Owner | None:
-        return self.owners.get(owner.key, owner) if owner else None
+        return self.owners.get(self._clean(owner).key, owner) if owner else None
 
     def _series(self) -> list[Series]:
         by_owner: dict[tuple[Key, str], dict[str, dict[int, list[_Column]]]] = {}
@@ -248,6 +255,12 @@ class Gathering:
                 for place in np.flatnonzero(np.diff(each.value) < 0) + 1:
                     text = "the energy counter fell: the driver was loaded again"
                     self.mark(Mark(int(each.at_ns[place]), "start", text, owner=each.owner))
+
+
+def _scaled(value: F64, factor: float) -> F64:
+    """95 per cent are 0.95 and not 0.95 and a little: a factor of one over a whole number divides by it."""
+    over = round(1 / factor)
+    return value / over if factor < 1 and 1 / over == factor else value * factor
 
 
 def _sum(parts: list[tuple[I64, F64]]) -> tuple[I64, F64]:

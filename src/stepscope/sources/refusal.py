@@ -14,7 +14,7 @@ _KNOWN: tuple[tuple[str, str], ...] = (
         r"(?m)^GPU \d+: .*\(UUID: .*\)\s*\n\s*(Link \d+:|Nvlink|NVLink)",
         "the output of nvidia-smi nvlink: links and their speeds, no samples over time",
     ),
-    (r"(?m)^GPU \d+: .*\(UUID: ", "a list of devices (nvidia-smi -L), no samples"),
+    (r"(?m)^GPU \d+: .*\(UUID: ", "a list of devices (nvidia-smi -L, or nvlink without a link), no samples"),
     (r"(?m)^=+NVSMI LOG=+", "the long form of nvidia-smi -q, not read: use --query-gpu --format=csv"),
     (r"(?m)^\| NVIDIA-SMI \d", "the table of nvidia-smi for people: use --query-gpu --format=csv"),
     (

@@ -114,7 +114,8 @@ def test_no_field_of_a_double_or_an_int_makes_a_number_of_its_types_blank(id_: i
 
 def test_a_family_that_is_declared_and_has_no_sample_is_missing() -> None:
     telemetry = read(
-        f"# TYPE DCGM_FI_DEV_GPU_TEMP gauge\n# TYPE DCGM_FI_DEV_SM_CLOCK gauge\nDCGM_FI_DEV_SM_CLOCK{{{GPU}}} 9\n"
+        "# TYPE DCGM_FI_DEV_GPU_TEMP gauge\n# TYPE DCGM_FI_DEV_SM_CLOCK gauge\n"
+        f"DCGM_FI_DEV_SM_CLOCK{{{GPU}}} 9\n"
     )
     assert reasons(telemetry, "temperature_celsius") == {"blank": 1}
 
@@ -219,7 +220,8 @@ def test_a_count_of_xids_marks_its_rises() -> None:
 
 def test_a_device_whose_series_all_vanish_is_marked_and_a_single_series_is_missing() -> None:
     other = GPU.replace('gpu="0"', 'gpu="1"').replace("c4529c8d", "00000001")
-    both = f"DCGM_FI_DEV_GPU_TEMP{{{GPU}}} 30\nDCGM_FI_DEV_SM_CLOCK{{{GPU}}} 9\nDCGM_FI_DEV_GPU_TEMP{{{other}}} 31\n"
+    both = f"DCGM_FI_DEV_GPU_TEMP{{{GPU}}} 30\nDCGM_FI_DEV_SM_CLOCK{{{GPU}}} 9\n"
+    both += f"DCGM_FI_DEV_GPU_TEMP{{{other}}} 31\n"
     left = f"DCGM_FI_DEV_GPU_TEMP{{{GPU}}} 30\n"
     telemetry = scrapes(both, both, left, left)
     assert reasons(telemetry, "sm_clock_hertz") == {"vanished": 2}

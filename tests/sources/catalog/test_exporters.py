@@ -57,8 +57,9 @@ def test_nvidia_gpu_exporter_counts_xids_and_says_when_it_could_not_collect() ->
 def test_amd_exporter_has_per_cent_mebibytes_microjoules_and_megabits() -> None:
     gpu = 'gpu_id="0",card_series="Instinct MI300X",hostname="h"'
     telemetry = read(
-        f"amd_gpu_gfx_activity{{{gpu}}} 96\namd_gpu_used_vram{{{gpu}}} 183265\namd_gpu_package_power{{{gpu}}} 748\n"
-        f'amd_gpu_energy_consumed{{{gpu}}} 1.4e17\namd_gpu_clock{{clock_type="system",clock_index="0",{gpu}}} 2100\n'
+        f"amd_gpu_gfx_activity{{{gpu}}} 96\namd_gpu_used_vram{{{gpu}}} 183265\n"
+        f"amd_gpu_package_power{{{gpu}}} 748\namd_gpu_energy_consumed{{{gpu}}} 1.4e17\n"
+        f'amd_gpu_clock{{clock_type="system",clock_index="0",{gpu}}} 2100\n'
         f'amd_gpu_clock{{clock_type="system",clock_index="1",{gpu}}} 2000\namd_pcie_bandwidth{{{gpu}}} 800\n'
     )
     assert telemetry.format == "amd-exporter"
@@ -71,7 +72,8 @@ def test_amd_exporter_has_per_cent_mebibytes_microjoules_and_megabits() -> None:
 
 def test_amd_exporter_means_nothing_by_max_uint_by_an_energy_of_zero_and_by_zeros_for_a_uuid() -> None:
     telemetry = read(
-        'gpu_gfx_activity{gpu_uuid="00000000-0000-0000-0000-000000000000",gpu_partition_id="4294967295"} 65535\n'
+        'gpu_gfx_activity{gpu_uuid="00000000-0000-0000-0000-000000000000",'
+        'gpu_partition_id="4294967295"} 65535\n'
         'gpu_energy_consumed{gpu_id="0"} 0\n'
     )
     assert telemetry.series == ()
@@ -108,7 +110,8 @@ def test_amd_links_count_kilobytes_each_and_their_rates_add_up() -> None:
 def test_npu_exporter_has_times_of_its_own_and_units_of_its_own() -> None:
     npu = '{id="3",model_name="910B",pod_name="train-0"}'
     telemetry = read(
-        f"npu_chip_info_utilization{npu} 87 1700000000500\nnpu_chip_info_hbm_used_memory{npu} 32768 1700000000500\n"
+        f"npu_chip_info_utilization{npu} 87 1700000000500\n"
+        f"npu_chip_info_hbm_used_memory{npu} 32768 1700000000500\n"
         f"npu_chip_info_aicore_current_freq{npu} 1800 1700000000500\n"
         f"npu_chip_info_hccs_bandwidth_info_total_tx{npu} 2 1700000000500\n"
         f"npu_chip_info_pcie_tx_p_bw{npu} 3 1700000000500\nnpu_chip_info_pcie_tx_np_bw{npu} 1 1700000000500\n"

@@ -81,7 +81,8 @@ def test_stacked_disks_and_interfaces_do_not_count_twice() -> None:
 
 def test_gauges_need_no_second_scrape_and_no_time() -> None:
     telemetry = read(
-        "node_memory_MemAvailable_bytes 5e+11\nnode_memory_MemTotal_bytes 2e+12\nnode_load1 3.5\nnode_procs_running 12\n"
+        "node_memory_MemAvailable_bytes 5e+11\nnode_memory_MemTotal_bytes 2e+12\n"
+        "node_load1 3.5\nnode_procs_running 12\n"
         'node_filesystem_avail_bytes{mountpoint="/ckpt",fstype="ext4"} 1e12\n'
         'node_filesystem_avail_bytes{mountpoint="/run",fstype="tmpfs"} 1e9\n' + cpu(0, user=5, idle=7)
     )

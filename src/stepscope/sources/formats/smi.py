@@ -97,9 +97,11 @@ def _joined(cells: list[str], names: Sequence[str], free: Sequence[str]) -> list
 def read_monitor(text: str, last_is_text: bool = False) -> Table | None:
     """The rows of `nvidia-smi dmon` and `pmon`: `# gpu pwr …`, `# Idx W …`, then rows of as many words.
 
-    With `last_is_text` the last column takes what is left of the line (a command with blanks).
+    With `last_is_text` the last column takes what is left of the line (a command with blanks). Rows under a
+    later header of other columns (two runs in one file) are no rows of this table.
     """
     text, is_cut = without_cut_line(text)
+    is_other = False
     names: tuple[str, ...] = ()
     units: tuple[str, ...] = ()
     rows: list[list[str]] = []
@@ -110,13 +112,10 @@ def read_monitor(text: str, last_is_text: bool = False) -> Table | None:
             continue
         if line.lstrip().startswith("#"):
             lower = [word.lower() for word in words]
-            if (
-                "gpu" in lower[:3]
-                and len(words) > 2
-                and not any("=" in word or ":" in word for word in words)
-            ):
-                if not names or len(lower) == len(names):
-                    names = tuple(lower)
+            before = lower[: lower.index("gpu")] if "gpu" in lower else ["?"]
+            if len(lower) > 1 and set(before) <= {"date", "time"}:
+                names = tuple(lower) if not rows else names
+                is_other = tuple(lower) != names
             elif names and "idx" in lower[:3] and len(words) == len(names):
                 units = tuple(words)
             continue
@@ -124,7 +123,7 @@ def read_monitor(text: str, last_is_text: bool = False) -> Table | None:
             continue
         if last_is_text and len(words) > len(names):
             words = [*words[: len(names) - 1], " ".join(words[len(names) - 1 :])]
-        if len(words) != len(names):
+        if len(words) != len(names) or is_other:
             num_bad += 1
             first_bad = first_bad or number
             continue
