@@ -165,7 +165,9 @@ def test_a_fault_changes_nothing_before_its_first_step(name: str) -> None:
     assert found["faults"][0]["steps"] == [3, 9]
 
 
-@pytest.mark.parametrize("name", [row.name for row in FAULTS.values() if row.is_costly and row.name != "launch-bound"])
+@pytest.mark.parametrize(
+    "name", [row.name for row in FAULTS.values() if row.is_costly and row.name != "launch-bound"]
+)
 def test_a_severer_fault_costs_more(name: str) -> None:
     taken = [
         truth(run(f"{name}:{severity}", steps=9, **WAY_FOR.get(name, {})))["step_ns"]
@@ -223,7 +225,9 @@ def test_a_run_that_hangs_ends_with_the_step_before() -> None:
 
 def test_kernels_of_another_way_to_write_the_model() -> None:
     names = {
-        fault: Counter(row.what.name for row in Cluster(run(fault, ranks=1, steps=1)).rows(0) if row.kind == ROW_KERNEL)
+        fault: Counter(
+            row.what.name for row in Cluster(run(fault, ranks=1, steps=1)).rows(0) if row.kind == ROW_KERNEL
+        )
         for fault in ("gc", "unfused:8", "no-tensor-core:1", "no-tensor-core:0.1", "misaligned")
     }
     share = {

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from stepscope.simulate.cluster import Cluster
-from stepscope.simulate.config import Config, Recording
+from stepscope.simulate.config import Config, Recording, recorded_run
 from stepscope.simulate.fault import FAULTS, Chosen, parse
 from stepscope.simulate.kineto import trace
 from stepscope.simulate.record import recorded
@@ -22,7 +22,8 @@ from stepscope.simulate.truth import truth_of
 from stepscope.simulate.write import write
 
 __all__ = [
-    "FAULTS", "Chosen", "Cluster", "Config", "Recording", "parse", "recorded", "simulate", "truth", "write",
+    "FAULTS", "Chosen", "Cluster", "Config", "Recording", "parse", "recorded", "recorded_run",
+    "simulate", "truth", "write",
 ]  # fmt: skip
 
 

@@ -43,7 +43,9 @@ class Cluster:
 
     def _meet(self, is_metered: bool) -> list[list[int]]:
         config, meetings = self.config, self.meetings
-        meters = [Meter(config.device, rank, meetings) if is_metered else None for rank in range(config.ranks)]
+        meters = [
+            Meter(config.device, rank, meetings) if is_metered else None for rank in range(config.ranks)
+        ]
         players = [
             Player(config, rank, self.faults, meetings, meter=meter) for rank, meter in enumerate(meters)
         ]
@@ -69,9 +71,7 @@ class Cluster:
     def rows(self, rank: int) -> list[Row]:
         """What happens on one rank, in true time, in the order in which its host issues it."""
         rows: list[Row] = []
-        Player(
-            self.config, rank, self.faults, self.meetings, rows, last=self.config.traced.stop - 1
-        ).run()
+        Player(self.config, rank, self.faults, self.meetings, rows, last=self.config.traced.stop - 1).run()
         return rows
 
     def each(self) -> Iterator[tuple[int, list[Row]]]:

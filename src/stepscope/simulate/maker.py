@@ -111,7 +111,12 @@ class Maker:
         num_bytes = 2 * batch * (m * k + k * n + m * n)
         dur = self.gpu.time_ns(flops, num_bytes, GEMM_SHARE)
         tiles = (math.ceil(n / 128), math.ceil(m / 128), batch)
-        does: dict[str, float] = {"num_bytes": num_bytes, "tensor_flops": flops, "fp32": 0.02, "integer": 0.05}
+        does: dict[str, float] = {
+            "num_bytes": num_bytes,
+            "tensor_flops": flops,
+            "fp32": 0.02,
+            "integer": 0.05,
+        }
         short = layout[:2].lower()
         if self.variation.misaligned != 1.0:
             # Rows that do not begin on 16 bytes are loaded an element at a time.
@@ -148,7 +153,8 @@ class Maker:
         return self.kernel(name, dur, grid, (128, 1, 1), registers, 512, num_bytes=num_bytes)
 
     def passes(self, shape: tuple[int, ...]) -> tuple[Op, ...]:
-        """What an op written out in many takes on top: a tensor read and written again, `num_passes` times."""
+        """What an op written out in many takes on top: a tensor read and written again, `num_passes`
+        times."""
         n = math.prod(shape)
         found = []
         for number in range(self.variation.num_passes):
@@ -395,7 +401,10 @@ class Maker:
         if self.is_plain():
             dur = max(1e9 * flops / (self.gpu.fp32_flops * PLAIN_SHARE), self.gpu.time_ns(0, 2 * moved, 1.0))
             does = {"num_bytes": 2 * moved, "fp32": 1e9 * flops / self.gpu.fp32_flops / dur}
-            forms = (_SGEMM_CONVOLUTION, "void cudnn::cnn::dgrad2d_grouped_direct_kernel<float, int, float>()")
+            forms = (
+                _SGEMM_CONVOLUTION,
+                "void cudnn::cnn::dgrad2d_grouped_direct_kernel<float, int, float>()",
+            )
             weights_form, wide = "void cudnn::cnn::wgrad2d_grouped_direct_kernel<float, int, float>()", FLOAT
         padding = [kernel // 2, kernel // 2]
         inputs = tensor(batch, cin, size, size, of=wide)
@@ -411,9 +420,7 @@ class Maker:
                 Op(
                     "aten::cudnn_convolution",
                     arguments(given),
-                    (
-                        self.kernel(forms[0], dur, grid, (128, 1, 1), 234, 81_920, **does),
-                    ),
+                    (self.kernel(forms[0], dur, grid, (128, 1, 1), 234, 81_920, **does),),
                     "aten::conv2d",
                 ),
             ),

@@ -37,7 +37,7 @@ def truth_of(cluster: Cluster) -> dict[str, Any]:
         "faults": [
             {
                 "name": chosen.name,
-                "severity": chosen.severity,
+                "severity": chosen.severity if chosen.magnitude is None else None,
                 "magnitude": chosen.much,
                 "unit": FAULTS[chosen.name].unit,
                 "steps": _fault_steps(config, chosen),

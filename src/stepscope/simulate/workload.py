@@ -131,9 +131,7 @@ def update(make: Maker, optimizer: str, num_parameters: int) -> tuple[Op, ...]:
         op, functor = "aten::_fused_sgd_", f"{space}FusedSgdMathFunctor<c10::BFloat16, 3>"
         table = f"{space}TensorListMetadata<3>"
     name = f"void {space}multi_tensor_apply_kernel<{table}, {functor}, float>({table}, {functor}, float)"
-    kernel = make.kernel(
-        name, make.gpu.time_ns(0, each, 1.0), (320, 1, 1), (512, 1, 1), 48, num_bytes=each
-    )
+    kernel = make.kernel(name, make.gpu.time_ns(0, each, 1.0), (320, 1, 1), (512, 1, 1), 48, num_bytes=each)
     return (Op(op, arguments([NOTHING] * 5), (kernel,) * num),)
 
 

@@ -48,10 +48,12 @@ class Field:
 
 # Names, kinds and help as in the exporter's default-counters.csv (its kind of 449 is wrong there too).
 FIELDS = (
-    Field(100, "DEV_SM_CLOCK", "", "gauge", "SM clock frequency (in MHz).", "sm_mhz", "instant", is_default=True),
+    Field(100, "DEV_SM_CLOCK", "", "gauge", "SM clock frequency (in MHz).", "sm_mhz", "instant",
+          is_default=True),
     Field(101, "DEV_MEM_CLOCK", "", "gauge", "Memory clock frequency (in MHz).", "memory_mhz", "instant",
           is_default=True),
-    Field(113, "DEV_MAX_SM_CLOCK", "", "gauge", "Maximum supported SM clock (in MHz).", "max_sm_mhz", "instant"),
+    Field(113, "DEV_MAX_SM_CLOCK", "", "gauge", "Maximum supported SM clock (in MHz).", "max_sm_mhz",
+          "instant"),
     Field(112, "DEV_CLOCK_THROTTLE_REASONS", "DEV_CLOCKS_EVENT_REASONS", "gauge",
           "Current clock event reasons (bitmask).", "reasons", "bits"),
     Field(140, "DEV_MEMORY_TEMP", "DEV_MEMORY_TEMP_CELSIUS", "gauge", "Memory temperature (in C).",
@@ -70,12 +72,15 @@ FIELDS = (
           "energy_total", "instant", 1000.0, is_default=True),
     Field(202, "DEV_PCIE_REPLAY_COUNTER", "DEV_PCIE_REPLAY_TOTAL", "counter", "Total number of PCIe retries.",
           "none", "instant", is_default=True),
-    Field(203, "DEV_GPU_UTIL", "DEV_GPU_UTIL_RATIO", "gauge", "GPU utilization (in %).", "busy", "second", 100.0,
+    Field(203, "DEV_GPU_UTIL", "DEV_GPU_UTIL_RATIO", "gauge", "GPU utilization (in %).", "busy", "second",
+          100.0,
           is_default=True),
     Field(204, "DEV_MEM_COPY_UTIL", "", "gauge", "Memory utilization (in %).", "memory_busy", "second", 100.0,
           is_default=True),
-    Field(206, "DEV_ENC_UTIL", "", "gauge", "Encoder utilization (in %).", "none", "instant", is_default=True),
-    Field(207, "DEV_DEC_UTIL", "", "gauge", "Decoder utilization (in %).", "none", "instant", is_default=True),
+    Field(206, "DEV_ENC_UTIL", "", "gauge", "Encoder utilization (in %).", "none", "instant",
+          is_default=True),
+    Field(207, "DEV_DEC_UTIL", "", "gauge", "Decoder utilization (in %).", "none", "instant",
+          is_default=True),
     Field(230, "DEV_XID_ERRORS", "DEV_XID_ERROR", "gauge", "Value of the last XID error encountered.", "xid",
           "instant", is_default=True),
     Field(251, "DEV_FB_FREE", "", "gauge", "Framebuffer memory free (in MiB).", "free_bytes", "instant",
@@ -86,23 +91,28 @@ FIELDS = (
           "instant", 2.0**-20, is_default=True),
     Field(240, "DEV_POWER_VIOLATION", "", "counter", "Throttling duration due to power constraints (in ns).",
           "throttled_power_total", "instant"),
-    Field(241, "DEV_THERMAL_VIOLATION", "", "counter", "Throttling duration due to thermal constraints (in ns).",
+    Field(241, "DEV_THERMAL_VIOLATION", "", "counter",
+          "Throttling duration due to thermal constraints (in ns).",
           "throttled_thermal_total", "instant"),
-    Field(246, "DEV_APP_CLOCK_VIOLATION", "", "counter", "Throttling duration due to application clocks (in ns).",
+    Field(246, "DEV_APP_CLOCK_VIOLATION", "", "counter",
+          "Throttling duration due to application clocks (in ns).",
           "throttled_application_total", "instant"),
     Field(237, "DEV_PCIE_LINK_GEN", "", "gauge", "PCIe current link generation.", "pcie_gen", "instant"),
     Field(238, "DEV_PCIE_LINK_WIDTH", "", "gauge", "PCIe current link width.", "pcie_width", "instant"),
     Field(310, "DEV_ECC_SBE_VOL_TOTAL", "", "counter", "Total number of single-bit volatile ECC errors.",
           "ecc_errors_total", "instant"),
-    Field(311, "DEV_ECC_DBE_VOL_TOTAL", "", "counter", "Total number of double-bit volatile ECC errors.", "none",
+    Field(311, "DEV_ECC_DBE_VOL_TOTAL", "", "counter", "Total number of double-bit volatile ECC errors.",
+          "none",
           "instant"),
     Field(393, "DEV_UNCORRECTABLE_REMAPPED_ROWS", "DEV_ROW_REMAP_UNCORRECTABLE_TOTAL", "counter",
           "Number of remapped rows for uncorrectable errors", "none", "instant", is_default=True),
     Field(394, "DEV_CORRECTABLE_REMAPPED_ROWS", "DEV_ROW_REMAP_CORRECTABLE_TOTAL", "counter",
           "Number of remapped rows for correctable errors", "remapped", "instant", is_default=True),
-    Field(395, "DEV_ROW_REMAP_FAILURE", "DEV_ROW_REMAP_FAILED", "gauge", "Whether remapping of rows has failed",
+    Field(395, "DEV_ROW_REMAP_FAILURE", "DEV_ROW_REMAP_FAILED", "gauge",
+          "Whether remapping of rows has failed",
           "none", "instant", is_default=True),
-    Field(396, "DEV_ROW_REMAP_PENDING", "", "gauge", "Whether remapping of rows is pending", "none", "instant"),
+    Field(396, "DEV_ROW_REMAP_PENDING", "", "gauge", "Whether remapping of rows is pending", "none",
+          "instant"),
     Field(409, "DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL", "DEV_NVLINK_CRC_FLIT_ERROR_TOTAL", "counter",
           "Total number of NVLink flow-control CRC errors.", "link_errors_total", "instant", needs_link=True),
     Field(429, "DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL", "DEV_NVLINK_REPLAY_ERROR_TOTAL", "counter",
@@ -120,7 +130,8 @@ FIELDS = (
           "Ratio of cycles the tensor (HMMA) pipe is active.", "tensor", "cycles", is_whole=False,
           is_default=True),
     Field(1005, "PROF_DRAM_ACTIVE", "PROF_DRAM_UTIL_RATIO", "gauge",
-          "Ratio of cycles the device memory interface is active sending or receiving data.", "dram", "window",
+          "Ratio of cycles the device memory interface is active sending or receiving data.", "dram", "
+          ""window",
           is_whole=False, is_default=True),
     Field(1006, "PROF_PIPE_FP64_ACTIVE", "PROF_FP64_UTIL_RATIO", "gauge",
           "Ratio of cycles the fp64 pipes are active.", "none", "cycles", is_whole=False),
@@ -131,10 +142,12 @@ FIELDS = (
     Field(1016, "PROF_PIPE_INT_ACTIVE", "PROF_INT_UTIL_RATIO", "gauge",
           "Ratio of cycles the integer pipe is active.", "integer", "cycles", is_whole=False),
     Field(1009, "PROF_PCIE_TX_BYTES", "", "gauge",
-          "The rate of data transmitted over the PCIe bus - including both protocol headers and data payloads - "
+          "The rate of data transmitted over the PCIe bus - including both protocol headers and data "
+          "payloads - "
           "in bytes per second.", "pcie_tx", "window", is_default=True),
     Field(1010, "PROF_PCIE_RX_BYTES", "", "gauge",
-          "The rate of data received over the PCIe bus - including both protocol headers and data payloads - in "
+          "The rate of data received over the PCIe bus - including both protocol headers and data "
+          "payloads - in "
           "bytes per second.", "pcie_rx", "window", is_default=True),
     Field(1011, "PROF_NVLINK_TX_BYTES", "", "gauge", "The rate of data transmitted over NVLink.", "link_tx",
           "window", needs_link=True),
@@ -225,7 +238,9 @@ def _printed(values: F64, field: Field) -> list[str]:
 
 def _labels(place: Place, model: str, recording: Recording) -> str:
     is_later = recording.names == "4.6"
-    host, driver = ("hostname", "DCGM_FI_SYSTEM_DRIVER_VERSION") if is_later else ("Hostname", "DCGM_FI_DRIVER_VERSION")
+    host, driver = (
+        ("hostname", "DCGM_FI_SYSTEM_DRIVER_VERSION") if is_later else ("Hostname", "DCGM_FI_DRIVER_VERSION")
+    )
     return (
         f'gpu="{place.index}",UUID="{place.uuid}",pci_bus_id="{place.pci_bus_id}",device="nvidia{place.index}",'
         f'modelName="{model}",{host}="{place.host}",{driver}="{DRIVER}"'

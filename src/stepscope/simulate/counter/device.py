@@ -18,7 +18,7 @@ from stepscope.simulate.gpu import FULL_POWER_SHARE, IDLE_POWER_SHARE, POWER_OF_
 from stepscope.simulate.memory import Footprint, footprint
 
 BIN_S = BIN_NS / 1e9
-IDLE_MHZ = 345
+IDLE_MHZ, IDLE_MEMORY_MHZ = 345, 1593
 CLOCK_STEP_MHZ = 15
 """Clocks come in steps of that."""
 IDLE_REASON = 0x1
@@ -60,13 +60,13 @@ def state_of(timeline: Timeline, rank: int) -> State:
     of = _activity(timeline, rank, gpu)
     is_on = (timeline.middle_ns >= START_NS - STARTED_NS) & (timeline.middle_ns < timeline.stop_ns)
     # Locks and limits are set by people, and are there without steps too.
-    reasons, always = timeline.planned(rank, "reasons", 0.0), timeline.held(rank, "reasons")
+    now, always = timeline.planned(rank, "reasons", 0.0), timeline.held(rank, "reasons")
     is_set = np.isin(always, (0.0, 0x2))
     clock = np.where(is_set, timeline.held(rank, "clock"), timeline.planned(rank, "clock", 1.0))
-    reasons = np.where(is_set, always, reasons).astype(np.int64)
+    reasons: I64 = np.where(is_set, always, now).astype(np.int64)
     limit = timeline.held(rank, "power_limit")
     of["sm_mhz"] = _clock(gpu, clock, reasons, is_on, draw)
-    of["memory_mhz"] = np.where(is_on, gpu.memory_mhz, 0.0) + np.where(is_on, 0.0, 1593.0)
+    of["memory_mhz"] = np.where(is_on, float(gpu.memory_mhz), float(min(gpu.memory_mhz, IDLE_MEMORY_MHZ)))
     of["reasons"] = np.where(is_on, reasons, IDLE_REASON).astype(np.float64)
     of["tensor"] = np.clip(of["tensor"] / clock, 0.0, 1.0)
     _with_foreign(of, timeline.planned(rank, "foreign", 0.0))
@@ -79,7 +79,8 @@ def state_of(timeline: Timeline, rank: int) -> State:
     for name, bits in (("power", 0x4), ("thermal", 0x20 | 0x40), ("brake", 0x80), ("application", 0x2)):
         of[f"throttled_{name}_total"] = np.cumsum((of["reasons"].astype(np.int64) & bits) > 0) * float(BIN_NS)
     for name in ("link_errors", "ecc_errors"):
-        of[f"{name}_total"] = np.floor(np.cumsum(timeline.planned(rank, f"{name}_per_second", 0.0)) * BIN_S)
+        counted: F64 = np.cumsum(timeline.planned(rank, f"{name}_per_second", 0.0)) * BIN_S
+        of[f"{name}_total"] = np.floor(counted)
     of["remapped"] = np.maximum.accumulate(timeline.planned(rank, "num_remapped", 0.0))
     of["xid"] = np.where(of["remapped"] > 0, 63.0, 0.0)
     best = (gpu.pcie_gen, 16)
@@ -127,7 +128,9 @@ def _with_foreign(of: dict[str, F64], taken: F64) -> None:
     of["foreign"] = theirs
 
 
-def _clock(gpu: Gpu, clock: F64, reasons: I64, is_on: npt.NDArray[np.bool_], draw: np.random.Generator) -> F64:
+def _clock(
+    gpu: Gpu, clock: F64, reasons: I64, is_on: npt.NDArray[np.bool_], draw: np.random.Generator
+) -> F64:
     """Megahertz. A device that is held by heat or power hunts around its mean; a locked one does not."""
     spread = np.where((reasons & (0x4 | 0x20 | 0x40)) > 0, 0.02, 0.0)
     hunts = clock * (1 + spread * draw.standard_normal(len(clock)))
@@ -144,7 +147,9 @@ def _power(gpu: Gpu, of: dict[str, F64], clock: F64, limit: F64, draw: np.random
     # A driver that must lower the clock gives all that the limit allows whenever there is work for it.
     is_held = (limit < 1) & (load > 0.45)
     share = np.where(is_held, limit * 0.975, np.minimum(share, limit))
-    watts: F64 = gpu.tdp_watts * np.minimum(share * (1 + 0.01 * draw.standard_normal(len(share))), limit * 1.01)
+    watts: F64 = gpu.tdp_watts * np.minimum(
+        share * (1 + 0.01 * draw.standard_normal(len(share))), limit * 1.01
+    )
     return watts
 
 

@@ -22,7 +22,8 @@ WORKER_CORES = 0.06
 READING_CORES = 0.12
 """Of a worker that waits for a disk."""
 DISK_RATE, DISK_OF_RANK = 3.2e9, 1.1e9
-"""Bytes per second of the host's disk, and of them what one rank's workers ask for when pages are not there."""
+"""Bytes per second of the host's disk, and of them what one rank's workers ask for when pages are not
+there."""
 FAULT_BYTES = 64 << 10
 """Read around a major fault: the kernel reads ahead of it."""
 WRITE_RATE = 2.4e9
@@ -83,7 +84,9 @@ def host_of(timeline: Timeline, node: int, recording: Recording) -> HostState:
     of["write_bytes"] += 60_000.0
     of["ethernet_tx"] += 40_000.0
     of["ethernet_rx"] += 60_000.0
-    return HostState(node, num_cores, MEMORY_PER_DEVICE * len(ranks), len(ranks), recording.workers * len(ranks), of)
+    return HostState(
+        node, num_cores, MEMORY_PER_DEVICE * len(ranks), len(ranks), recording.workers * len(ranks), of
+    )
 
 
 def _add_rank(of: dict[str, F64], timeline: Timeline, rank: int, recording: Recording) -> None:

@@ -50,9 +50,7 @@ class Activity:
     def padded(self, before: int, num: int) -> Activity:
         """With so many empty bins before it, and `num` in all."""
         after = num - before - len(self)
-        made = {
-            name: np.pad(values, (before, max(after, 0)))[:num] for name, values in self.of.items()
-        }
+        made = {name: np.pad(values, (before, max(after, 0)))[:num] for name, values in self.of.items()}
         return replace(self, start_ns=self.start_ns - before * BIN_NS, of=made)
 
 
@@ -118,10 +116,7 @@ class Meter:
         grid = self._grid[:, : self._num_bins]
         return Activity(
             START_NS,
-            {
-                name: grid[row] / (BIN_NS if name in LEVELS else 1.0)
-                for row, name in enumerate(QUANTITIES)
-            },
+            {name: grid[row] / (BIN_NS if name in LEVELS else 1.0) for row, name in enumerate(QUANTITIES)},
         )
 
     def _settle(self, until: int | None) -> None:
@@ -139,26 +134,26 @@ class Meter:
         self._exchanges = waiting
         if not self._kind:
             return
-        start, end = np.array(self._start, dtype=np.int64), np.array(self._end, dtype=np.int64)
+        begun, over = np.array(self._start, dtype=np.int64), np.array(self._end, dtype=np.int64)
         kind = np.array(self._kind)
-        scale = 1.0 / np.maximum(end - start, 1)
-        bound = int(end.max()) if until is None else until
+        scale = 1.0 / np.maximum(over - begun, 1)
+        bound = int(over.max()) if until is None else until
         if waiting:
             bound = min(bound, min(row[0] for row in waiting))
-        taken = start < bound
-        self._sum(start[taken], np.minimum(end[taken], bound), kind[taken], scale[taken])
+        taken = begun < bound
+        self._sum(begun[taken], np.minimum(over[taken], bound), kind[taken], scale[taken])
         # What goes on past the bound is cut there; a total keeps its rate.
         self._start, self._end, self._kind = array("q"), array("q"), []
-        for at in np.flatnonzero(end > bound).tolist():
-            left = max(int(start[at]), bound)
+        for at in np.flatnonzero(over > bound).tolist():
+            left = max(int(begun[at]), bound)
             row = kind[at]
-            if left > start[at]:
-                share = (int(end[at]) - left) * float(scale[at])
+            if left > begun[at]:
+                share = (int(over[at]) - left) * float(scale[at])
                 values = self._rows[row]
                 num = len(LEVELS)
                 self._rows.append((*values[:num], *(share * value for value in values[num:])))
                 row = len(self._rows) - 1
-            self._add(left, int(end[at]), int(row))
+            self._add(left, int(over[at]), int(row))
 
     def _add(self, start: int, end: int, kind: int) -> None:
         self._start.append(start)

@@ -30,7 +30,7 @@ def text(timeline: Timeline, host: HostState, here: list[Place], recording: Reco
     summed = _summed(host)
     loads = [_load(host.of["running"], seconds) for seconds in LOADS_S]
     draw = np.random.default_rng([timeline.cluster.config.seed, 26, host.node])
-    uptime = float(draw.integers(2e5, 6e6))
+    uptime = float(draw.integers(200_000, 6_000_000))
     skew = round(1e6 * recording.skew_ms)
     for true_ns in scraped_ns(timeline, host.node, recording, 27):
         at = min((true_ns - timeline.start_ns) // BIN_NS, timeline.num_bins - 1)
@@ -84,7 +84,9 @@ def _rows(
     rows: list[tuple[str, str, str]] = [("node_boot_time_seconds", "", f"{time_s - since:.0f}")]
     rows.append(("node_context_switches_total", "", f"{9e8 + now['context_switches']:.0f}"))
     for core in range(cores):
-        rows += [("node_cpu_seconds_total", f'cpu="{core}",mode="{mode}"', f"{spent[mode]:.2f}") for mode in MODES]
+        rows += [
+            ("node_cpu_seconds_total", f'cpu="{core}",mode="{mode}"', f"{spent[mode]:.2f}") for mode in MODES
+        ]
     disk = 'device="nvme0n1"'
     rows += [
         ("node_disk_io_time_seconds_total", disk, f"{0.004 * since + now['disk_busy']:.3f}"),
@@ -97,7 +99,9 @@ def _rows(
         label = f'device="{port}",port="1"'
         rows.append(("node_infiniband_port_data_received_bytes_total", label, f"{9e12 + rx:.0f}"))
         rows.append(("node_infiniband_port_data_transmitted_bytes_total", label, f"{9e12 + tx:.0f}"))
-    rows += [(f"node_load{int(s // 60)}", "", f"{load[at]:.2f}") for s, load in zip(LOADS_S, loads, strict=True)]
+    rows += [
+        (f"node_load{int(s // 60)}", "", f"{load[at]:.2f}") for s, load in zip(LOADS_S, loads, strict=True)
+    ]
     used = 18e9 + 9e9 * host.num_ranks
     rows += [
         ("node_memory_MemAvailable_bytes", "", f"{host.memory_bytes - used:.0f}"),
@@ -113,7 +117,11 @@ def _rows(
         ("node_procs_blocked", "", f"{host.of['blocked'][at]:.0f}"),
         ("node_procs_running", "", f"{host.of['running'][at]:.0f}"),
         ("node_time_seconds", "", f"{time_s:.6f}"),
-        ("node_uname_info", f'machine="x86_64",nodename="{name}",release="5.15.0-122-generic",sysname="Linux"', "1"),
+        (
+            "node_uname_info",
+            f'machine="x86_64",nodename="{name}",release="5.15.0-122-generic",sysname="Linux"',
+            "1",
+        ),
         ("node_vmstat_pgmajfault", "", f"{2e6 + now['major_faults']:.0f}"),
         ("node_vmstat_pgpgin", "", f"{(4e12 + now['read_bytes']) / 1024:.0f}"),
         ("node_vmstat_pgpgout", "", f"{(6e12 + now['write_bytes']) / 1024:.0f}"),

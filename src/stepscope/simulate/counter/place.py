@@ -1,4 +1,5 @@
-"""Where each rank runs: host, device, process. Ranks of a node are neighbours; devices are not in their order.
+"""Where each rank runs: host, device, process. Ranks of a node are neighbours; devices are not in their
+order.
 
 `CUDA_VISIBLE_DEVICES` renumbers: the driver's number of a rank's device is not its local rank. What tells
 them apart is the process: its pid is in the trace, in the list of processes and in NCCL's log.

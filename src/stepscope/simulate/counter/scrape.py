@@ -48,9 +48,7 @@ def scraped_ns(timeline: Timeline, node: int, recording: Recording, purpose: int
     return found
 
 
-def scrapes(
-    timeline: Timeline, node: int, recording: Recording, at: Collected
-) -> Iterator[tuple[int, int]]:
+def scrapes(timeline: Timeline, node: int, recording: Recording, at: Collected) -> Iterator[tuple[int, int]]:
     """Scrapes of an exporter: when, by the clock of what scrapes, and which collection it answers with."""
     skew = round(1e6 * recording.skew_ms)
     for true_ns in scraped_ns(timeline, node, recording):

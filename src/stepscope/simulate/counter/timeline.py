@@ -77,7 +77,8 @@ class Timeline:
         return found
 
     def held(self, rank: int, name: str) -> F64:
-        """As `planned`, but what was there in the first step was there before it, and stays after the last."""
+        """As `planned`, but what was there in the first step was there before it, and stays after the
+        last."""
         values = np.array([_number(getattr(plan, name), 0.0) for plan in self.cluster.plans[rank]])
         step = np.where(self.middle_ns < START_NS, 0, self.step(rank))
         return values[np.where(step < 0, len(values) - 1, step)]
@@ -91,7 +92,7 @@ class Timeline:
         first = max((start_ns - self.start_ns) // BIN_NS, 0)
         last = min(-(-(end_ns - self.start_ns) // BIN_NS), self.num_bins)
         edges = self.start_ns + BIN_NS * np.arange(first, last + 1, dtype=np.int64)
-        inside = np.diff(np.clip(edges, start_ns, end_ns)) / BIN_NS
+        inside: F64 = np.diff(np.clip(edges, start_ns, end_ns)).astype(np.float64) / BIN_NS
         return first, inside
 
 

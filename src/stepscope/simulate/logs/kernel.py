@@ -34,7 +34,8 @@ def lines(timeline: Timeline, states: list[State], here: list[Place]) -> Iterato
                 (
                     timeline.start_ns + at * BIN_NS,
                     "warn",
-                    f"NVRM: Xid (PCI:{place.short_bus_id}): 63, pid='<unknown>', name=<unknown>, Row Remapper: "
+                    f"NVRM: Xid (PCI:{place.short_bus_id}): 63, pid='<unknown>', name=<unknown>, Row "
+                    f"Remapper: "
                     f"New row marked for remapping, reset gpu to activate.",
                 )
             )

@@ -1,4 +1,5 @@
-"""NCCL's log at level INFO: how ranks are joined. All ranks' lines in one file, as a launcher collects them."""
+"""NCCL's log at level INFO: how ranks are joined. All ranks' lines in one file, as a launcher collects
+them."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ def lines(timeline: Timeline, here: list[Place]) -> Iterator[str]:
         said += [
             "Connected all rings, use ring PXN 0 GDR 1" if path != "network" else "Connected all rings",
             "threadThresholds 8/8/64 | 32/8/64 | 512 | 512",
-            f"{NUM_CHANNELS} coll channels, {NUM_CHANNELS} collnet channels, 0 nvls channels, 32 p2p channels, 32 "
+            f"{NUM_CHANNELS} coll channels, {NUM_CHANNELS} collnet channels, 0 nvls channels, 32 p2p "
+            f"channels, 32 "
             "p2p channels per peer",
             f"{init} - Init COMPLETE",
         ]

@@ -1,4 +1,5 @@
-"""The training log of rank 0, as one of five frameworks writes it: steps, checkpoints, evaluations, its end."""
+"""The training log of rank 0, as one of five frameworks writes it: steps, checkpoints, evaluations, its
+end."""
 
 from __future__ import annotations
 
@@ -54,7 +55,7 @@ def style_of(config: Config) -> str:
 
 def lines(timeline: Timeline, here: list[Place]) -> Iterator[str]:
     """The log, line by line. `here` are the places of all ranks."""
-    config, cluster = timeline.cluster.config, timeline.cluster
+    config = timeline.cluster.config
     clock, style = clock_of(config, 0), style_of(config)
     found: list[tuple[int, str]] = []
     found += [(START_NS - STARTED_NS, f"Initializing process group: backend nccl, world size {config.ranks}")]
@@ -66,7 +67,9 @@ def lines(timeline: Timeline, here: list[Place]) -> Iterator[str]:
     written += [(at, text) for at, text in _ends(timeline, here, clock)]
     if timeline.hang is None and not out_of_memory(timeline):
         end = timeline.end_ns + 20_000_000
-        written.append((end, _plain(style, clock, end, f"Training completed after {config.num_played} steps")))
+        written.append(
+            (end, _plain(style, clock, end, f"Training completed after {config.num_played} steps"))
+        )
     written.sort(key=lambda pair: pair[0])
     for _at, text in written:
         yield text + "\n"
@@ -136,7 +139,7 @@ def _phases(timeline: Timeline) -> Iterator[tuple[int, str]]:
             yield start, f"Saving model checkpoint to checkpoints/step-{step + 1}"
             yield end, f"Saved checkpoint at step {step + 1} in {(end - start) / 1e9:.2f} s"
     seen = set()
-    for kind, start, end, step in timeline.cluster.happenings[0]:
+    for kind, start, _, step in timeline.cluster.happenings[0]:
         if kind == "evaluate":
             if step not in seen:
                 yield start, "***** Running Evaluation *****"
@@ -147,7 +150,8 @@ def _phases(timeline: Timeline) -> Iterator[tuple[int, str]]:
             yield (
                 cluster.step_end_ns[0][step] + 350_000,
                 "3 pytorch allocator cache flushes since last step. this happens when there is high memory "
-                "pressure and is detrimental to performance. if this is happening frequently consider adjusting "
+                "pressure and is detrimental to performance. if this is happening frequently consider "
+                "adjusting "
                 "settings to reduce memory consumption.",
             )
         if plan.eval_batches:
@@ -166,14 +170,20 @@ def _ends(timeline: Timeline, here: list[Place], clock: Clock) -> Iterator[tuple
         unused = int(last.unused * free_when_healthy) if last.unused else int(0.01 * total)
         used = int(total - 0.012 * total)
         allocated = used - needs.context_bytes - unused
-        yield at, (
-            f"[rank{rank}]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.53 GiB. "
-            f"GPU {here[rank].local_rank} has a total capacity of {total / 2**30:.2f} GiB of which "
-            f"{(total - used) / 2**30:.2f} GiB is free. Process {here[rank].pid} has {used / 2**30:.2f} GiB "
-            f"memory in use. Of the allocated memory {allocated / 2**30:.2f} GiB is allocated by PyTorch, and "
-            f"{unused / 2**30:.2f} GiB is reserved by PyTorch but unallocated. If reserved but unallocated "
-            "memory is large try setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid "
-            "fragmentation."
+        yield (
+            at,
+            (
+                f"[rank{rank}]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.53 GiB. "
+                f"GPU {here[rank].local_rank} has a total capacity of {total / 2**30:.2f} GiB of which "
+                f"{(total - used) / 2**30:.2f} GiB is free. Process {here[rank].pid} has "
+                f"{used / 2**30:.2f} GiB "
+                f"memory in use. Of the allocated memory {allocated / 2**30:.2f} GiB is allocated by "
+                f"PyTorch, and "
+                f"{unused / 2**30:.2f} GiB is reserved by PyTorch but unallocated. If reserved but "
+                f"unallocated "
+                "memory is large try setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid "
+                "fragmentation."
+            ),
         )
     if timeline.hang is not None:
         culprit, waits = timeline.hang
@@ -182,11 +192,16 @@ def _ends(timeline: Timeline, here: list[Place], clock: Clock) -> Iterator[tuple
         step = len(timeline.cluster.step_end_ns[0])
         for rank in range(config.ranks):
             if rank != culprit:
-                yield at, (
-                    f"[rank{rank}]:[E{shown} ProcessGroupNCCL.cpp:629] [Rank {rank}] Watchdog caught collective "
-                    f"operation timeout: WorkNCCL(SeqNum={step * config.buckets + 1}, OpType=ALLREDUCE, "
-                    f"NumelIn=25165824, NumelOut=25165824, Timeout(ms)={ms}) ran for {ms + 41} milliseconds "
-                    "before timing out."
+                yield (
+                    at,
+                    (
+                        f"[rank{rank}]:[E{shown} ProcessGroupNCCL.cpp:629] [Rank {rank}] Watchdog caught "
+                        f"collective "
+                        f"operation timeout: WorkNCCL(SeqNum={step * config.buckets + 1}, OpType=ALLREDUCE, "
+                        f"NumelIn=25165824, NumelOut=25165824, Timeout(ms)={ms}) ran for {ms + 41} "
+                        f"milliseconds "
+                        "before timing out."
+                    ),
                 )
 
 
@@ -231,7 +246,8 @@ def _torchtitan(row: Progress, stamp: str) -> list[str]:
     return [
         f"[titan] {stamp} - root - INFO - step: {row.step:2d}  loss: {row.loss:8.4f}  grad_norm: "
         f"{row.grad_norm:7.4f}  memory: {row.memory_bytes / 2**30:5.2f}GiB"
-        f"({100 * row.memory_bytes / row.capacity_bytes:.2f}%)  tps: {round(row.tokens / row.seconds):,}  tflops: "
+        f"({100 * row.memory_bytes / row.capacity_bytes:.2f}%)  tps: {round(row.tokens / row.seconds):,}  "
+        f"tflops: "
         f"{rate / 1e12:,.2f}  mfu: {100 * rate / row.peak_flops:.2f}%"
     ]
 
@@ -255,6 +271,7 @@ def _hugging_face(row: Progress, stamp: str) -> list[str]:
     rate = f"{1 / row.seconds:.2f}it/s" if row.seconds < 1 else f"{row.seconds:.2f}s/it"
     return [
         f"{100 * done:3.0f}%|{bar}| {row.step}/{row.total} [{_clocked(elapsed)}<{_clocked(left)}, {rate}]",
+        f""
         f"{{'loss': {row.loss:.4f}, 'grad_norm': {row.grad_norm:.6f}, 'learning_rate': {row.learning_rate:.6g}, "
         f"'epoch': {row.step / 1000:.3f}}}",
     ]
@@ -269,7 +286,8 @@ def _clocked(seconds: float) -> str:
 def _plain_step(row: Progress, stamp: str) -> list[str]:
     return [
         f"{stamp} INFO step={row.step}/{row.total} loss={row.loss:.4f} grad_norm={row.grad_norm:.3f} "
-        f"lr={row.learning_rate:.3e} step_time={row.seconds:.4f}s tokens_per_second={row.tokens / row.seconds:.0f}"
+        f"lr={row.learning_rate:.3e} step_time={row.seconds:.4f}s "
+        f"tokens_per_second={row.tokens / row.seconds:.0f}"
     ]
 
 
