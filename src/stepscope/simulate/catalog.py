@@ -290,8 +290,8 @@ _ROWS = (
           (1.3, 2.0, 4.0), "times", "slower_kernels", "all", _misaligned, ("transformer", "moe")),
     Fault("slow-link", "every exchange takes longer, by this factor, and the links count errors", (2, 4, 10),
           "times", "unknown", "all", _slow_link, least_ranks=2),
-    Fault("wrong-transport", "exchanges go over a path of this bandwidth: the host's memory,
-    a socket below 4",
+    Fault("wrong-transport", "exchanges go over a path of this bandwidth: the host's memory, "
+          "a socket below 4",
           (10, 6, 3), "GB/s", "unknown", "all", _wrong_transport, least_ranks=2),
     Fault("pcie-downgrade", "one device's PCIe runs at its lowest rate: copies take longer, by this factor",
           (4, 8, 16), "times", "copy_wait", "rank", _pcie_downgrade),

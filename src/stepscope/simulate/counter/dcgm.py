@@ -130,9 +130,8 @@ FIELDS = (
           "Ratio of cycles the tensor (HMMA) pipe is active.", "tensor", "cycles", is_whole=False,
           is_default=True),
     Field(1005, "PROF_DRAM_ACTIVE", "PROF_DRAM_UTIL_RATIO", "gauge",
-          "Ratio of cycles the device memory interface is active sending or receiving data.", "dram", "
-          ""window",
-          is_whole=False, is_default=True),
+          "Ratio of cycles the device memory interface is active sending or receiving data.", "dram",
+          "window", is_whole=False, is_default=True),
     Field(1006, "PROF_PIPE_FP64_ACTIVE", "PROF_FP64_UTIL_RATIO", "gauge",
           "Ratio of cycles the fp64 pipes are active.", "none", "cycles", is_whole=False),
     Field(1007, "PROF_PIPE_FP32_ACTIVE", "PROF_FP32_UTIL_RATIO", "gauge",

@@ -76,11 +76,11 @@ def state_of(timeline: Timeline, rank: int) -> State:
     of["memory_temperature"] = of["temperature"] + MEMORY_TEMPERATURE_ABOVE
     since_load = float(draw.uniform(2e8, 4e9))
     of["energy_total"] = since_load + np.cumsum(of["power"]) * BIN_S
-    for name, bits in (("power", 0x4), ("thermal", 0x20 | 0x40), ("brake", 0x80), ("application", 0x2)):
-        of[f"throttled_{name}_total"] = np.cumsum((of["reasons"].astype(np.int64) & bits) > 0) * float(BIN_NS)
+    for name, bits in (("power", 0x4), ("thermal", 0x20 | 0x40), ("application", 0x2)):
+        is_held = (of["reasons"].astype(np.int64) & bits) > 0
+        of[f"throttled_{name}_total"] = BIN_NS * np.cumsum(is_held).astype(np.float64)
     for name in ("link_errors", "ecc_errors"):
-        counted: F64 = np.cumsum(timeline.planned(rank, f"{name}_per_second", 0.0)) * BIN_S
-        of[f"{name}_total"] = np.floor(counted)
+        of[f"{name}_total"] = np.floor(BIN_S * np.cumsum(timeline.planned(rank, f"{name}_per_second", 0.0)))
     of["remapped"] = np.maximum.accumulate(timeline.planned(rank, "num_remapped", 0.0))
     of["xid"] = np.where(of["remapped"] > 0, 63.0, 0.0)
     best = (gpu.pcie_gen, 16)

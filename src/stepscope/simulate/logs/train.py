@@ -272,7 +272,8 @@ def _hugging_face(row: Progress, stamp: str) -> list[str]:
     return [
         f"{100 * done:3.0f}%|{bar}| {row.step}/{row.total} [{_clocked(elapsed)}<{_clocked(left)}, {rate}]",
         f""
-        f"{{'loss': {row.loss:.4f}, 'grad_norm': {row.grad_norm:.6f}, 'learning_rate': {row.learning_rate:.6g}, "
+        f"{{'loss': {row.loss:.4f}, 'grad_norm': {row.grad_norm:.6f}, "
+        f"'learning_rate': {row.learning_rate:.6g}, "
         f"'epoch': {row.step / 1000:.3f}}}",
     ]
 
