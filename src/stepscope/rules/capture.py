@@ -183,6 +183,95 @@ SNAPSHOT = Capture(
     command="stepscope diagnose snapshot.pickle",
 )
 
-BESIDE_TIME = (MANY_STEPS, MEMORY, SNAPSHOT)
-"""Recordings that show what comes at intervals, or what fills memory: none of them answers why every step is
-as slow as it is, so none is the next thing to do."""
+COUNTERS = Capture(
+    text=Text(
+        en="The device's counters over the same time as the trace and some minutes around it, once a second "
+        "or faster: dcgm-exporter, dcgmi dmon, or nvidia-smi --query-gpu with -l 1.",
+        zh="与 trace 同一时段（前后再多几分钟）的设备计数器，每秒一次或更快：dcgm-exporter、dcgmi dmon，"
+        "或带 -l 1 的 nvidia-smi --query-gpu。",
+    ),
+    brief=Text(
+        en="the device's counters over the same time (dcgm-exporter, dcgmi dmon, nvidia-smi)",
+        zh="同一时段的设备计数器（dcgm-exporter、dcgmi dmon、nvidia-smi）",
+    ),
+    command="stepscope diagnose {folder} --telemetry counters.csv",
+)
+
+CLOCKS = Capture(
+    text=Text(
+        en="Clocks under load and why they are lower than they could be, once a second over some minutes: "
+        "nvidia-smi --query-gpu=timestamp,uuid,utilization.gpu,clocks.sm,clocks.max.sm,"
+        "clocks_event_reasons.active,temperature.gpu,power.draw,enforced.power.limit --format=csv -l 1.",
+        zh="负载下的时钟频率及其偏低的原因，每秒一次，持续数分钟："
+        "nvidia-smi --query-gpu=timestamp,uuid,utilization.gpu,clocks.sm,clocks.max.sm,"
+        "clocks_event_reasons.active,temperature.gpu,power.draw,enforced.power.limit --format=csv -l 1。",
+    ),
+    brief=Text(
+        en="clocks and the reasons for lower ones, once a second (nvidia-smi, dcgmi dmon)",
+        zh="每秒一次的时钟频率与降频原因（nvidia-smi、dcgmi dmon）",
+    ),
+    command="stepscope diagnose {folder} --telemetry counters.csv",
+)
+
+PROCESSES = Capture(
+    text=Text(
+        en="The processes on the device and what each takes, once a second: nvidia-smi pmon -s um -d 1.",
+        zh="设备上的进程及各自的占用，每秒一次：nvidia-smi pmon -s um -d 1。",
+    ),
+    brief=Text(en="the processes on the device (nvidia-smi pmon)", zh="设备上的进程列表（nvidia-smi pmon）"),
+    command="stepscope diagnose {folder} --telemetry processes.txt",
+)
+
+HOST_COUNTERS = Capture(
+    text=Text(
+        en="The host's counters over the same time as the trace: processor and run queue, disks, major page "
+        "faults, the container's throttling (node_exporter, cAdvisor).",
+        zh="与 trace 同一时段的主机计数器：处理器与运行队列、磁盘、主缺页、容器的 CPU 限流"
+        "（node_exporter、cAdvisor）。",
+    ),
+    brief=Text(
+        en="the host's counters over the same time (node_exporter)",
+        zh="同一时段的主机计数器（node_exporter）",
+    ),
+    command="stepscope diagnose {folder} --telemetry host.prom",
+)
+
+RUN_LOG = Capture(
+    text=Text(
+        en="The training log with a time in front of each line that states a step.",
+        zh="训练日志，每个写有步数的行前带时间。",
+    ),
+    brief=Text(en="the training log, its lines with times", zh="带时间的训练日志"),
+    command="stepscope diagnose {folder} --logs train.log",
+)
+
+KERNEL_LOG = Capture(
+    text=Text(
+        en="The kernel's log of the node over the run (journalctl -k -o short-iso): it holds every Xid with "
+        "its time, where counters keep the last one only.",
+        zh="运行期间该节点的内核日志（journalctl -k -o short-iso）：其中有每个 Xid 及其时间，"
+        "而计数器只保留最后一个。",
+    ),
+    brief=Text(en="the kernel's log (journalctl -k)", zh="内核日志（journalctl -k）"),
+    command="stepscope diagnose {folder} --logs kernel.log",
+)
+
+PY_SPY = Capture(
+    text=Text(
+        en="The stacks of all ranks while they stand still (py-spy dump): equal ones are the waiting, the "
+        "odd "
+        "one out is the one they wait for. Where all stand in a collective, PyTorch's flight recorder of "
+        "collectives tells which rank never came.",
+        zh="停住时所有 rank 的调用栈（py-spy dump）：相同的是在等待，不同的那个就是被等的。"
+        "若都停在集合通信里，PyTorch 的集合通信飞行记录器可指出哪个 rank 没有到。",
+    ),
+    brief=Text(
+        en="the stacks of all ranks while they stand still (py-spy dump)",
+        zh="停住时所有 rank 的调用栈（py-spy dump）",
+    ),
+    command="py-spy dump --pid PID",
+)
+
+BESIDE_TIME = (MANY_STEPS, MEMORY, SNAPSHOT, KERNEL_LOG)
+"""Recordings that show what comes at intervals, what fills memory or what broke: none of them answers why
+every step is as slow as it is, so none is the next thing to do."""

@@ -21,3 +21,15 @@ NO_SYNC = Patch(
 )
 
 GRAPH_NODES = Patch(kind="command", after=NODES.command)
+
+QUERY_REASONS = Patch(
+    kind="command",
+    after="nvidia-smi --query-gpu=index,clocks.sm,clocks.max.sm,temperature.gpu,power.draw,"
+    "enforced.power.limit,clocks_event_reasons.active --format=csv -l 1",
+)
+
+RESET_DEVICE = Patch(kind="command", after="nvidia-smi --gpu-reset -i INDEX  # with no process on it")
+
+STACKS_OF_RANKS = Patch(kind="command", after="py-spy dump --pid PID  # of every rank; group equal stacks")
+
+FLIGHT_RECORDER = Patch(kind="env", after="TORCH_NCCL_TRACE_BUFFER_SIZE=20000 TORCH_NCCL_DUMP_ON_TIMEOUT=1")

@@ -25,3 +25,64 @@ TF32 = Text(
     "and what it costs in precision",
     zh="自定，一步的十分之一；TF32 的收益与精度代价见 PyTorch 文档（CUDA semantics）",
 )
+NOTHING_TO_WIN = Text(
+    en="our choice: below 3 % of the step nothing is to be won",
+    zh="自定：不足一步的 3 % 没有可赢得的时间",
+)
+REASON_SHARE = Text(
+    en="our choice, a tenth of the time under load: NVIDIA's NVML reference names the reasons and gives no "
+    "share; nvidia_gpu_exporter's alerts ask for 5 minutes of it without a pause",
+    zh="自定，负载时间的十分之一：NVIDIA 的 NVML 参考只给出降频原因而无比例；"
+    "nvidia_gpu_exporter 的告警要求连续 5 分钟",
+)
+CLOCK_DROP = Text(
+    en="our choice, a twentieth: a reason that leaves the clock where it is costs nothing",
+    zh="自定，二十分之一：时钟没有变低的降频原因不造成损失",
+)
+SLOWER_PRODUCTS = Text(
+    en="our choice: equal devices differ by a percent or two",
+    zh="自定：同型设备相差一两个百分点",
+)
+HARDLY_BUSY = Text(
+    en="our choice: a mean of 5 % over five minutes, half of the lower line of SageMaker Debugger's "
+    "LowGPUUtilization rule, there for the 5th percentile",
+    zh="自定：五分钟均值 5 %，为 SageMaker Debugger 的 LowGPUUtilization 规则下限的一半（原本针对第 5 "
+    "百分位）",
+)
+MOST_OF_IT = Text(
+    en="our choice, half of the time without work: then it is most of the reason",
+    zh="自定，空闲时间的一半：此时它就是主要原因",
+)
+STANDSTILL = Text(
+    en="our choice: half a minute, so that a slow step or a pause in a log is none yet",
+    zh="自定：半分钟，慢步或日志的短暂停顿还不算",
+)
+BELOW_PEERS = Text(
+    en="our choice: 30 points under the others, for devices of one job that do the same work differ by a few",
+    zh="自定：比其他设备低 30 个百分点；同一作业中做相同工作的设备只相差几个百分点",
+)
+XID = Text(
+    en="our choice, one: NVIDIA's Xid catalogue says what to do after each, and which end the work",
+    zh="自定，一次：NVIDIA 的 Xid 目录说明每种之后该怎么做，以及哪些会终止工作",
+)
+MEMORY_ERRORS = Text(
+    en="our choice, one: NVIDIA's guide to GPU memory errors says what each flag means and what to do",
+    zh="自定，一次：NVIDIA 的 GPU 显存错误管理指南说明各标志的含义与处置",
+)
+NEARLY_FULL = Text(
+    en="PyTorch Profiler's TensorBoard plugin advises to save memory where its peak is above 90 % of the "
+    "device's",
+    zh="PyTorch Profiler 的 TensorBoard 插件在显存峰值超过设备的 90 % 时建议节省显存",
+)
+LOW_POWER = Text(
+    en="our choice, 60 % of the limit: a device that computes takes most of it, one that waits does not",
+    zh="自定，功耗上限的 60 %：在计算的设备会用掉大部分，在等待的不会",
+)
+LINK_UNUSED = Text(
+    en="our choice, a fiftieth: an NVLink that carries the collective is far above it",
+    zh="自定，五十分之一：承载集合通信的 NVLink 远高于此",
+)
+BUS_INSTEAD = Text(
+    en="our choice, a tenth: the bytes go over the bus instead",
+    zh="自定，十分之一：数据改走了 PCIe",
+)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from stepscope.model.feature import Feature
+from stepscope.analyse.features import exposed_communication_share
+from stepscope.model.feature import Feature, Observed
 from stepscope.model.report import Origin
 
 
@@ -405,4 +406,19 @@ wrong_way = _number(
     "log",
     "1 where NCCL takes sockets, or the host's memory, between devices that a faster link joins, or says "
     "that peer-to-peer is disabled; 0 where it says that it does not.",
+)
+
+
+def _transfer(observed: Observed) -> float | None:
+    known = observed.device.numbers.get("transfer_exposed_share")
+    return exposed_communication_share.value(observed) if known is None else known
+
+
+unhidden_transfer_share = Feature(
+    "unhidden_transfer_share",
+    "ratio",
+    "Time in collectives that nothing hides, as a share of the step; without the waiting for late ranks, "
+    "where the ranks of the job were joined.",
+    _transfer,
+    of=("communication_exposed",),
 )
