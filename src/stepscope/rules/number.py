@@ -1,6 +1,6 @@
 """What numbers are called in a sentence, and which counter, log or recording brings them: a table.
 
-Names of DCGM's fields are those of dcgm-exporter's counter lists before DCGM 4.6, which later ones still know.
+Names of DCGM's fields are those of dcgm-exporter's counter lists before DCGM 4.6; later ones know them too.
 """
 
 from __future__ import annotations
