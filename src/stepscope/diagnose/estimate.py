@@ -18,8 +18,8 @@ def estimated(row: report.MemoryEstimate, lang: Lang) -> str:
     division = _division(row)
     whole = Text(
         en=f"{count} billion parameters at {each:.3g} bytes: {gigabytes(row.states_bytes)} of weights "
-        f"({gigabytes(row.weights_bytes)}), gradients ({gigabytes(row.gradients_bytes)}) and optimizer states "
-        f"({gigabytes(row.optimizer_bytes)}), {gigabytes(row.per_device_bytes)} a card{division.en}.",
+        f"({gigabytes(row.weights_bytes)}), gradients ({gigabytes(row.gradients_bytes)}) and optimizer "
+        f"states ({gigabytes(row.optimizer_bytes)}), {gigabytes(row.per_device_bytes)} a card{division.en}.",
         zh=f"{count} × 10⁹ 个参数，每个 {each:.3g} 字节：共 {gigabytes(row.states_bytes)}，其中权重 "
         f"{gigabytes(row.weights_bytes)}、梯度 {gigabytes(row.gradients_bytes)}、优化器状态 "
         f"{gigabytes(row.optimizer_bytes)}；每卡 {gigabytes(row.per_device_bytes)}{division.zh}。",

@@ -175,15 +175,14 @@ UNITS: Mapping[str, Text] = {
     "s": Text(en="s", zh="秒"),
     "1/s": Text(en="per second", zh="次/秒"),
     "processes": Text(en="processes", zh="个进程"),
-    "samples": Text(en="samples", zh="个"),
     "steps": Text(en="steps", zh="步"),
 }
 
 
 def amount(feature: Feature, value: float, lang: Lang) -> str:
     """A value as it stands in a sentence."""
-    if feature.unit == "1":
-        return f"{value:.3g}"
+    if feature.unit in ("1", "samples"):
+        return f"{value:,.3g}"
     if feature.unit in UNITS:
         return f"{value:,.4g} {UNITS[feature.unit].in_(lang)}"
     return plain(value, feature.unit)

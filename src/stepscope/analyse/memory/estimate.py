@@ -1,7 +1,7 @@
-"""What the states of training need of device memory, reckoned from the number of parameters, beside what is used.
+"""What the states of training need of device memory, reckoned from the number of parameters.
 
-Mixed precision with Adam keeps 2 bytes of weights, 2 of gradients and 12 of optimizer states (fp32 copy of the
-weights, momentum and variance) a parameter: 16 in all. What sharding divides among n ranks: stage 1 the
+Mixed precision with Adam keeps 2 bytes of weights, 2 of gradients and 12 of optimizer states (fp32 copy of
+the weights, momentum and variance) a parameter: 16 in all. What sharding divides among n ranks: stage 1 the
 optimizer's states, stage 2 gradients too, stage 3 (FSDP's full shard) weights too (Rajbhandari et al., ZeRO,
 2020, section 3 and figure 1). Tensor and pipeline parallelism divide all three.
 """
@@ -85,8 +85,8 @@ _SCALES = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9, "t": 1e12}
 
 
 def parameters_of(text: str) -> Training:
-    """`8e9`, `8B` or `8e9:2,2,12` (bytes of weights, gradients and optimizer states) as a training that is not
-    divided yet. `ValueError` says what is wrong."""
+    """`8e9`, `8B` or `8e9:2,2,12` (bytes of weights, gradients and optimizer states) as a training that is
+    not divided yet. `ValueError` says what is wrong."""
     count, colon, told = text.strip().partition(":")
     match = _COUNT.fullmatch(count.strip())
     if match is None:
@@ -109,8 +109,8 @@ def parameters_of(text: str) -> Training:
 
 
 GATHERED_TWICE = 1.5
-"""Full sharding gathers the weights before forward and again before backward: of gathers and reductions of the
-same bytes about two to one; stage 1 and 2 gather once after the optimizer's step."""
+"""Full sharding gathers the weights before forward and again before backward: twice the bytes that it
+reduces; stages 1 and 2 gather once after the optimizer's step."""
 LEAST_GATHERED = 0.5
 
 

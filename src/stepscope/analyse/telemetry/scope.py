@@ -23,10 +23,9 @@ from stepscope.model.text import percent, scaled, size
 BEYOND = 1.2
 """So far above its limit no card draws power over a twentieth of the time: limits are means over a moment."""
 BEYOND_RATED = 1.5
-"""No vendor lets a card's limit be raised so far above its rated power; two cards would have twice as much."""
+"""No vendor lets a card's limit be raised so far above its rated power; two cards have twice as much."""
 BEYOND_MEMORY, BEYOND_LINK = 1.05, 1.1
-"""Drivers count memory a little differently; rates of links include headers (telemetry of DCGM, "
-"1011/1012)."""
+"""Drivers count memory a little differently; rates of links include headers."""
 USUAL_NODE, MOST_IN_NODE = 8, 16
 """Devices of a node: a sum of more is rare."""
 IDLE_SHARE = 0.10
@@ -378,8 +377,8 @@ def _window(source: Telemetry) -> list[Suspect]:
         window = min(stated, default=period)
         if window < FLOOR_NS:
             detail = (
-                f"{series.signal} is read every {window / 1e6:.0f} ms; profiling counters average over 100 ms "
-                "or more, and shorter windows give zeros or blanks"
+                f"{series.signal} is read every {window / 1e6:.0f} ms; profiling counters average over "
+                "100 ms or more, and shorter windows give zeros or blanks"
             )
             found.append(
                 Suspect(
