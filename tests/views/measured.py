@@ -262,16 +262,18 @@ def walks(lang: Lang = "en") -> tuple[report.Walk, ...]:
     )
     steps = tuple(report.WalkStep(text=text, status=status, said=said) for text, status, said in told)
     return (
-        report.Walk(
-            walk="low-utilisation", title="low utilisation", device=DEVICES[1], rank=1, steps=steps
-        ),
+        report.Walk(walk="low-utilisation", title="low utilisation", device=DEVICES[1], rank=1, steps=steps),
         report.Walk(walk="busy-low-power", title="busy but low power", steps=steps[1:]),
     )
 
 
 def hints(lang: Lang = "en") -> tuple[report.Hint, ...]:
     """One signal that suggests something."""
-    text = "占用率低于 60 %：大矩阵 kernel 本就如此" if lang == "zh" else "low occupancy: large matrix kernels run so"
+    text = (
+        "占用率低于 60 %：大矩阵 kernel 本就如此"
+        if lang == "zh"
+        else "low occupancy: large matrix kernels run so"
+    )
     return (
         report.Hint(
             hint="low-occupancy",
@@ -318,9 +320,7 @@ def timeline(row: int) -> report.Timeline:
 
 def _step(rank: int, n: int) -> report.Step:
     start = T0 + n * STEP
-    return report.Step(
-        rank=rank, step=5 + n, start_ns=start, end_ns=start + STEP, dur_ns=STEP, use="counted"
-    )
+    return report.Step(rank=rank, step=5 + n, start_ns=start, end_ns=start + STEP, dur_ns=STEP, use="counted")
 
 
 def measured(lang: Lang = "en") -> report.Report:
@@ -361,9 +361,7 @@ def telemetry_alone(lang: Lang = "en") -> report.Report:
     """The same without any trace: no row of accounting, no step, no lag that could be found."""
     whole = measured(lang)
     text = "没有 trace，无从判断" if lang == "zh" else "No trace was given: nothing is judged"
-    clocks = tuple(
-        report.TelemetryClock(source=each.source, status="unknown") for each in CLOCKS
-    )
+    clocks = tuple(report.TelemetryClock(source=each.source, status="unknown") for each in CLOCKS)
     return report.Report(
         tool=whole.tool,
         lang=lang,

@@ -1,4 +1,4 @@
-"""What of telemetry to show: rows of devices and hosts with the signals of each column, and what comes first."""
+"""What of telemetry to show: rows of devices and hosts, the signals of each column, and what comes first."""
 
 from __future__ import annotations
 
@@ -84,9 +84,7 @@ HOST_COLUMNS = (
         "network_rx_bytes_per_second",
         "network_tx_bytes_per_second",
     ),
-    Column(
-        _T(en="RDMA in / out", zh="RDMA 入 / 出"), "rdma_rx_bytes_per_second", "rdma_tx_bytes_per_second"
-    ),
+    Column(_T(en="RDMA in / out", zh="RDMA 入 / 出"), "rdma_rx_bytes_per_second", "rdma_tx_bytes_per_second"),
     Column(
         _T(en="memory available / present", zh="内存 可用 / 总量"),
         "memory_available_bytes",
@@ -98,7 +96,7 @@ HOST_COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class OwnerRow:
-    """One device or host with its signals; of two sources that say the same the first of the report counts."""
+    """One device or host with its signals; where two sources say the same, the first of the report counts."""
 
     device: report.Device
     rank: int | None
@@ -152,7 +150,10 @@ def used(columns: Sequence[Column], rows: Sequence[OwnerRow]) -> list[Column]:
         column
         for column in columns
         if any(
-            name in row.signals for row in rows for name in (column.signal, column.beside, column.else_) if name
+            name in row.signals
+            for row in rows
+            for name in (column.signal, column.beside, column.else_)
+            if name
         )
     ]
 
@@ -175,9 +176,7 @@ def event_groups(report_: report.Report) -> list[EventGroup]:
     for each in report_.events:
         device = each.device
         owner = None if device is None else (device.uuid, device.index)
-        groups.setdefault(
-            (each.kind, each.severity, each.code, each.text, owner, each.rank), []
-        ).append(each)
+        groups.setdefault((each.kind, each.severity, each.code, each.text, owner, each.rank), []).append(each)
     made = [
         EventGroup(min(same, key=lambda e: e.at_ns), max(same, key=lambda e: e.at_ns), len(same))
         for same in groups.values()
@@ -208,5 +207,12 @@ def telemetry_clock(report_: report.Report, source: str | None) -> report.Teleme
 
 def has_telemetry(report_: report.Report) -> bool:
     """Whether anything of telemetry or logs is there to show."""
-    parts = (report_.signals, report_.events, report_.progress, report_.patterns, report_.walks, report_.hints)
+    parts = (
+        report_.signals,
+        report_.events,
+        report_.progress,
+        report_.patterns,
+        report_.walks,
+        report_.hints,
+    )
     return any(parts) or bool(report_.clocks is not None and report_.clocks.telemetry)

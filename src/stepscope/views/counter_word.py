@@ -53,6 +53,15 @@ def moment(at_ns: int) -> str:
     return told.strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
+def between(first_ns: int, last_ns: int, lang: Lang) -> str:
+    """From when to when; the date once where it is the same."""
+    first, last = moment(first_ns), moment(last_ns)
+    if first.endswith(" UTC") and last.endswith(" UTC"):
+        day, _, clock = last.partition(" ")
+        first, last = first.removesuffix(" UTC"), clock if first.startswith(day) else last
+    return f"{first} 至 {last}" if lang == "zh" else f"{first} to {last}"
+
+
 def span(ns: int) -> str:
     """A length of time; nothing is `0 s`."""
     return duration(ns) if ns else "0 s"
@@ -134,28 +143,30 @@ def owner_table(
     """Heads and lines of a table: whose, every column with something in it, samples and coverage."""
     kept = used(columns, rows)
     head = word("device", lang) if any(row.device.kind != "cpu" for row in rows) else word("host", lang)
-    heads = [head, *(column.head.in_(lang) for column in kept), say("samples", lang), say("coverage", lang)]
+    heads = [head, *(column.head.in_(lang) for column in kept), say("samples", lang)]
     lines = [
-        [owner_name(row, rows, lang), *(cell(row, column, lang) for column in kept), *_samples(row, kept)]
+        [
+            owner_name(row, rows, lang),
+            *(cell(row, column, lang) for column in kept),
+            _samples(row, kept, lang),
+        ]
         for row in rows
     ]
     return heads, lines
 
 
-def _samples(row: OwnerRow, columns: Sequence[Column]) -> list[str]:
+def _samples(row: OwnerRow, columns: Sequence[Column], lang: Lang) -> str:
     """How many samples the figures of a row are of, and what share of the window they cover."""
     shown = row.shown(columns)
     numbers = sorted({each.samples for each in shown if each.samples is not None})
     shares = sorted({each.coverage for each in shown if each.coverage is not None})
-    return [
-        _range([f"{each:,}" for each in numbers]),
-        _range([percent(each) for each in shares]),
-    ]
+    if not numbers:
+        return ABSENT
+    covered = _range([percent(each) for each in shares]) if shares else ""
+    return _range([f"{each:,}" for each in numbers]) + brackets(covered, lang)
 
 
 def _range(told: list[str]) -> str:
-    if not told:
-        return ABSENT
     return told[0] if told[0] == told[-1] else f"{told[0].removesuffix(' %')}–{told[-1]}"
 
 
@@ -225,7 +236,9 @@ def representative_line(report_: report.Report, lang: Lang) -> str:
 
 def progress_lines(report_: report.Report, lang: Lang, text: _Name = str) -> list[str]:
     """How the job went forward, a line a log."""
-    return [f"{text(each.source)}{colon(lang)}{joined(_progress(each, lang), lang)}" for each in report_.progress]
+    return [
+        f"{text(each.source)}{colon(lang)}{joined(_progress(each, lang), lang)}" for each in report_.progress
+    ]
 
 
 def _progress(each: report.Progress, lang: Lang) -> list[str]:
@@ -238,15 +251,16 @@ def _progress(each: report.Progress, lang: Lang) -> list[str]:
     else:
         told.append(f"steps {first} to {last}" + (f" of {of}" if of else ""))
     if each.start_ns is not None and each.end_ns is not None:
-        a, b = moment(each.start_ns), moment(each.end_ns)
-        told.append(f"{a} 至 {b}" if is_zh else f"{a.removesuffix(' UTC')} to {b}")
+        told.append(between(each.start_ns, each.end_ns, lang))
     if each.step_ns is not None:
         took = duration(each.step_ns)
         told.append(f"每步 {took}" if is_zh else f"{took} a step")
     if each.step_growth_ratio is not None:
         change = f"{100 * (each.step_growth_ratio - 1):+.1f} %"
         told.append(
-            f"最后四分之一比最初四分之一 {change}" if is_zh else f"{change} from the first to the last quarter"
+            f"最后四分之一比最初四分之一 {change}"
+            if is_zh
+            else f"{change} from the first to the last quarter"
         )
     for rate, en, zh in (
         (each.tokens_per_second, "tokens/s", "token/s"),
@@ -272,9 +286,8 @@ def event_line(group: EventGroup, lang: Lang, text: _Name = str) -> str:
     kind = EVENT_KIND[last.kind].in_(lang) + ("" if last.code is None else f" {last.code}")
     when = moment(last.at_ns)
     if group.count > 1:
-        first = moment(group.first.at_ns)
         times = f"{group.count:,} 次" if lang == "zh" else f"{group.count:,} times"
-        when = f"{times}，{first} 至 {when}" if lang == "zh" else f"{times}, {first} to {when}"
+        when = joined((times, between(group.first.at_ns, last.at_ns, lang)), lang)
     head = joined((f"[{word(last.severity, lang)}] {kind}", when, event_owner(last, lang)), lang)
     return f"{head}{colon(lang)}{text(last.text)}"
 
@@ -349,7 +362,8 @@ def pattern_lines(report_: report.Report, lang: Lang, name: _Name = str, text: _
 
 def walk_head(walk: report.Walk, lang: Lang) -> str:
     """The symptom of a walk, and whose it is."""
-    return signal_text(walk.title, lang) + brackets(subject(walk.device, walk.rank, lang), lang)
+    title = signal_text(walk.title, lang)
+    return say("in_order", lang) + colon(lang) + title + brackets(subject(walk.device, walk.rank, lang), lang)
 
 
 def walk_steps(walk: report.Walk, lang: Lang) -> list[tuple[str, str]]:
@@ -391,6 +405,8 @@ def short_lines(report_: report.Report, lang: Lang) -> list[str]:
             continue
         heads, cells = owner_table(rows, columns, lang)
         for line in cells:
-            told = (f"{head} {value}" for head, value in zip(heads[1:], line[1:], strict=True) if value != ABSENT)
+            told = (
+                f"{head} {value}" for head, value in zip(heads[1:], line[1:], strict=True) if value != ABSENT
+            )
             lines.append(f"{line[0]}{colon(lang)}{joined(told, lang)}")
     return lines

@@ -137,8 +137,7 @@ WORDS: Mapping[str, Text] = {
     "counters": _T(en="Device counters", zh="设备计数器"),
     "host_counters": _T(en="Host", zh="主机"),
     "over_time": _T(en="Signals over time", zh="信号随时间的变化"),
-    "samples": _T(en="samples", zh="样本"),
-    "coverage": _T(en="covers", zh="覆盖"),
+    "samples": _T(en="samples (covering)", zh="样本（覆盖）"),
     "progress": _T(en="Job progress, by its logs", zh="作业进度（据日志）"),
     "events": _T(en="Events", zh="事件"),
     "patterns": _T(en="Patterns", zh="四种模式"),
@@ -158,6 +157,7 @@ WORDS: Mapping[str, Text] = {
     "hints": _T(en="Hints: each is a hint, not a verdict", zh="线索：仅为线索，不是结论"),
     "ok": _T(en="ok", zh="正常"),
     "suspect": _T(en="suspect", zh="可疑"),
+    "in_order": _T(en="Gone through in order", zh="依次排查"),
     "no_reason": _T(en="nothing", zh="无"),
 }
 REPRESENTATIVE: Mapping[str, Text] = {

@@ -1,4 +1,4 @@
-"""Telemetry and logs in Markdown: folded sections of counters, events, progress, patterns, walks and hints."""
+"""Telemetry and logs in Markdown: folded sections of counters, events, progress, patterns and walks."""
 
 from __future__ import annotations
 

@@ -116,7 +116,9 @@ def _more(page: Page, count: int) -> None:
 
 def _blocks(page: Page, heads: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
     """A table in as many blocks as its columns need, each with its first column again."""
-    wide = [max(cell_len(each) for each in (head, *(line[at] for line in lines))) for at, head in enumerate(heads)]
+    wide = [
+        max(cell_len(each) for each in (head, *(line[at] for line in lines))) for at, head in enumerate(heads)
+    ]
     for columns in blocks(wide, page.width - _INDENT):
         table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False)
         for column in columns:
