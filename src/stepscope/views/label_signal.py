@@ -135,6 +135,7 @@ EVENT_KIND: Mapping[report.EventKind, Text] = {
 }
 WORDS: Mapping[str, Text] = {
     "counters": _T(en="Device counters", zh="设备计数器"),
+    "counters_of": _T(en="counters:", zh="计数器："),
     "host_counters": _T(en="Host", zh="主机"),
     "over_time": _T(en="Signals over time", zh="信号随时间的变化"),
     "samples": _T(en="samples (covering)", zh="样本（覆盖）"),
