@@ -28,7 +28,8 @@ def write(done: Diagnosed, sink: BinaryIO, lang: Lang = "en", telemetry: Sequenc
     owners: list[str | None] = [None] * len(done.report.inputs)
     extents: list[tuple[int, int] | None] = [None] * len(done.report.inputs)
     clocks = clocks_of(done.report)
-    for each in traces(done, with_analysis=True):
+    # Telemetry has a file of its own too; with neither, the lack of a trace is said.
+    for each in traces(done, with_analysis=True) if done.sources or not telemetry else ():
         rank = done.report.inputs[each.place].rank
         owner = joined((each.owner, clock_note(done.report.clocks, rank, lang)), lang)
         owners[each.place] = owner
@@ -44,6 +45,13 @@ def write(done: Diagnosed, sink: BinaryIO, lang: Lang = "en", telemetry: Sequenc
     file.add_telemetry(shown, _lags(done), lang, _ranks(done))
     file.add_report(moved_report(done.report, clocks), owners, extents, lang)
     return file.written
+
+
+def outside_line(count: int) -> str | None:
+    """What is said of samples and events that are not in a file for their time; `None` where all are."""
+    if not count:
+        return None
+    return f"{count:,} samples and events of telemetry and logs lie long before or after the traces: left out"
 
 
 def _lags(done: Diagnosed) -> dict[str, TelemetryClock]:

@@ -137,9 +137,19 @@ def follows(report_: report.Report, lang: Lang) -> tuple[Text, Child] | None:
         made += [tag("h3", walk_head(walk, lang)), tag("ol", stations)]
     hints, num_more = hint_lines(report_, lang)
     if hints:
-        made += [tag("h3", say("hints", lang)), tag("ul", (tag("li", line) for line in hints))]
+        made += [tag("h3", say("hints", lang)), tag("ul", map(_hint, hints, report_.hints))]
         made.append(_more(num_more, lang))
     return (_FOLLOWS, made) if made else None
+
+
+def _hint(line: str, hint: report.Hint) -> Markup:
+    """A hint, and where its thresholds come from."""
+    return tag("li", line, *_sources(hint.evidence))
+
+
+def _sources(evidence: Sequence[report.Evidence]) -> list[Markup]:
+    sources = dict.fromkeys(each.reference for each in evidence if each.reference)
+    return [tag("small", source, class_="below") for source in sources]
 
 
 def _more(count: int, lang: Lang) -> Markup | None:
@@ -150,7 +160,7 @@ def _side(field: str) -> Callable[[report.Pattern, Lang], Child]:
     def told(row: report.Pattern, lang: Lang) -> Child:
         side: report.PatternSide = getattr(row, field)
         numbers = (tag("span", line, class_="below") for line in side_numbers(side, lang))
-        return [tag("span", holds(side, lang), class_="whole"), *numbers]
+        return [tag("span", holds(side, lang), class_="whole"), *numbers, *_sources(side.evidence)]
 
     return told
 
