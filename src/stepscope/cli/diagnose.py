@@ -176,12 +176,13 @@ def _check_perfetto(
 
 def _put_perfetto(done: Diagnosed, perfetto: str, lang: Lang) -> None:
     from stepscope.export.again import far_line
-    from stepscope.export.perfetto import write
+    from stepscope.export.perfetto import outside_line, write
 
     with target.packed_file(perfetto, "--perfetto") as file:
         written = write(done, file, lang)
-    if left_out := far_line(written.left_out):
-        click.echo(f"stepscope: {perfetto}: {left_out}", err=True)
+    for left_out in (far_line(written.left_out), outside_line(written.outside)):
+        if left_out is not None:
+            click.echo(f"stepscope: {perfetto}: {left_out}", err=True)
 
 
 def exit_code(report: Report, fail_on: str | None) -> int:
