@@ -212,3 +212,96 @@ def _is_up(server: Server, process: subprocess.Popen[bytes]) -> bool:
         except (urllib.error.URLError, OSError):
             time.sleep(0.05)
     return False
+
+
+# ── what a node of eight H100 leaves in a Prometheus ──
+
+HOST = "gpu-node-1"
+_MODEL = "NVIDIA H100 80GB HBM3"
+_BUS = ("53", "64", "75", "86", "97", "A8", "B9", "CA")
+DCGM = {  # field: what it reads at a time in seconds, on a device
+    "DCGM_FI_DEV_SM_CLOCK": lambda t, g: 1980.0,
+    "DCGM_FI_DEV_MEM_CLOCK": lambda t, g: 2619.0,
+    "DCGM_FI_DEV_GPU_TEMP": lambda t, g: 50.0 + g + (t // 60) % 3,
+    "DCGM_FI_DEV_POWER_USAGE": lambda t, g: 600.0 + 5 * g + (t * 7 % 11) / 8,
+    "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION": lambda t, g: 1e9 + 640_000.0 * t,
+    "DCGM_FI_DEV_GPU_UTIL": lambda t, g: 100.0 if t % 20 < 15 else 40.0,
+    "DCGM_FI_DEV_MEM_COPY_UTIL": lambda t, g: 55.0,
+    "DCGM_FI_DEV_FB_FREE": lambda t, g: 20_000.0,
+    "DCGM_FI_DEV_FB_USED": lambda t, g: 61_008.0 - g,
+    "DCGM_FI_DEV_XID_ERRORS": lambda t, g: 0.0,
+    "DCGM_FI_PROF_GR_ENGINE_ACTIVE": lambda t, g: 0.97 if t % 20 < 15 else 0.38,
+    "DCGM_FI_PROF_SM_ACTIVE": lambda t, g: (0.82 if t % 20 < 15 else 0.25) - 0.01 * g,
+    "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE": lambda t, g: 0.46,
+    "DCGM_FI_PROF_DRAM_ACTIVE": lambda t, g: 0.41,
+    "DCGM_FI_PROF_NVLINK_TX_BYTES": lambda t, g: 4.0e10 + t * 1e6,
+}
+NODE = {
+    ("node_load1", ""): lambda t: 12.0,
+    ("node_memory_MemAvailable_bytes", ""): lambda t: 1.5e12,
+    ("node_vmstat_pgmajfault", ""): lambda t: 1000.0 + 3 * t,
+    ("node_disk_read_bytes_total", "device=nvme0n1"): lambda t: 1e12 + 2e8 * t,
+    ("node_cpu_seconds_total", "cpu=0,mode=user"): lambda t: 5e5 + 0.6 * t,
+    ("node_cpu_seconds_total", "cpu=0,mode=idle"): lambda t: 9e5 + 0.4 * t,
+}
+
+
+def gpu_labels(device: int, host: str = HOST, more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What dcgm-exporter and the scrape put on each series of a device."""
+    number = sum(map(ord, host)) + device
+    return {
+        "gpu": str(device),
+        "UUID": f"GPU-{number:08x}-0000-4000-8000-{device:012x}",
+        "pci_bus_id": f"00000000:{_BUS[device]}:00.0",
+        "device": f"nvidia{device}",
+        "modelName": _MODEL,
+        "Hostname": host,
+        "DCGM_FI_DRIVER_VERSION": "580.105.08",
+        "instance": f"{host}:9400",
+        "job": "dcgm-exporter",
+        **(more or {}),
+    }
+
+
+def gpu_node(
+    start_ms: int,
+    seconds: int,
+    *,
+    host: str = HOST,
+    interval: int = 1,
+    devices: int = 8,
+    without: range = range(0),
+    more: Mapping[str, str] | None = None,
+) -> list[Written]:
+    """dcgm-exporter, node-exporter and `up` of one node, scraped each `interval` seconds.
+
+    In the seconds `without` the exporter of devices was down: its series end there as Prometheus ends them,
+    and its `up` is 0.
+    """
+    tick = range(0, seconds, interval)
+    kept: list[int] = []
+    ends = set()
+    for t in tick:
+        if t not in without:
+            kept.append(t)
+        elif t - interval not in without:
+            kept.append(t)
+            ends.add(t)
+    at = [start_ms + 1000 * t for t in kept]
+    out = []
+    for name, reading in DCGM.items():
+        for device in range(devices):
+            value = [STALE if t in ends else reading(t, device) for t in kept]
+            out.append(Written({"__name__": name, **gpu_labels(device, host, more)}, at, value))
+    whole = [start_ms + 1000 * t for t in tick]
+    where = {"instance": f"{host}:9100", "job": "node-exporter", **(more or {})}
+    for (name, pairs), reading_of in NODE.items():
+        labels = dict(pair.split("=") for pair in pairs.split(",") if pair)
+        out.append(Written({"__name__": name, **labels, **where}, whole, [reading_of(t) for t in tick]))
+    named = {"__name__": "node_uname_info", "nodename": host, "sysname": "Linux", **where}
+    out.append(Written(named, whole, [1.0 for _ in tick]))
+    ups = (("dcgm-exporter", 9400, lambda t: t not in without), ("node-exporter", 9100, lambda t: True))
+    for job, port, is_up in ups:
+        labels = {"__name__": "up", "instance": f"{host}:{port}", "job": job, **(more or {})}
+        out.append(Written(labels, whole, [float(is_up(t)) for t in tick]))
+    return out
