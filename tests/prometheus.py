@@ -231,7 +231,7 @@ DCGM = {  # field: what it reads at a time in seconds, on a device
     "DCGM_FI_DEV_FB_USED": lambda t, g: 61_008.0 - g,
     "DCGM_FI_DEV_XID_ERRORS": lambda t, g: 0.0,
     "DCGM_FI_PROF_GR_ENGINE_ACTIVE": lambda t, g: 0.97 if t % 20 < 15 else 0.38,
-    "DCGM_FI_PROF_SM_ACTIVE": lambda t, g: (0.82 if t % 20 < 15 else 0.25) - 0.01 * g,
+    "DCGM_FI_PROF_SM_ACTIVE": lambda t, g: round((0.82 if t % 20 < 15 else 0.25) - 0.01 * g, 2),
     "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE": lambda t, g: 0.46,
     "DCGM_FI_PROF_DRAM_ACTIVE": lambda t, g: 0.41,
     "DCGM_FI_PROF_NVLINK_TX_BYTES": lambda t, g: 4.0e10 + t * 1e6,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import pytest
@@ -34,8 +35,8 @@ def test_a_range_reaches_a_millisecond_before_its_span() -> None:
 
 def test_the_query_that_counts_names_every_label_of_a_target() -> None:
     assert count_query("up", (), Span(0, 1000)) == (
-        "sum by (job, Hostname, hostname, nodename, node, kubernetes_node, host, exported_instance, instance) "
-        "(count_over_time(up[1001ms]))"
+        "sum by (job, Hostname, hostname, nodename, node, kubernetes_node, host, exported_instance, "
+        "instance) (count_over_time(up[1001ms]))"
     )
 
 
@@ -71,9 +72,8 @@ def test_a_target_is_on_its_host_whichever_label_says_so() -> None:
     assert not by_hostname.is_on("10.0.0")
 
 
-COUNTS = st.dictionaries(
-    st.from_regex(r"[a-z0-9.:\-]{0,30}", fullmatch=True), st.integers(0, 5000), max_size=30
-)
+INSTANCES = st.from_regex(r"[a-z0-9.:\-]{0,30}", fullmatch=True)
+COUNTS = st.dictionaries(INSTANCES, st.integers(0, 5000), max_size=30)
 
 
 @given(COUNTS, st.integers(1, 3000), st.integers(200, 4000), st.booleans())
@@ -90,7 +90,7 @@ def test_parts_hold_every_target_and_instant_once(
     for spans in by_group.values():
         assert spans[0].start_ms == 1000
         assert spans[-1].end_ms == 601_000
-        assert all(a.end_ms == b.start_ms for a, b in zip(spans, spans[1:], strict=False))
+        assert all(a.end_ms == b.start_ms for a, b in itertools.pairwise(spans))
     for instance in samples:
         hits = [group for group in by_group if _matches(group, instance)]
         assert len(hits) == 1

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from stepscope.model.sample import F64, Owner, Telemetry, TimeKind
-from stepscope.model.trace import I64
 from stepscope.sources.exporter import exact_times, last_ns, rate, same_times, scrape_interval_ns
 from stepscope.sources.field import Field
 from stepscope.sources.formats.metric import Metric
@@ -93,6 +92,8 @@ FILE_SYSTEMS: dict[str, Field] = {
     "node_filesystem_avail_bytes": Field("filesystem_available_bytes"),
     "node_filesystem_size_bytes": Field("filesystem_size_bytes"),
 }
+
+_NAMES = frozenset((CPU, *RATES, *RDMA_ERRORS, *GAUGES, *FILE_SYSTEMS))
 
 
 def read(metrics: Sequence[Metric], name: str, time: TimeKind) -> Telemetry:
@@ -192,5 +193,9 @@ def _errors(gathering: Gathering, owner: Owner, named: dict[str, list[Metric]]) 
 
 
 SOURCE = MetricSource(
-    format=FORMAT, title="node-exporter", claims=lambda name: name.startswith("node_"), read=read
+    format=FORMAT,
+    title="node-exporter",
+    claims=lambda name: name.startswith("node_"),
+    wants=_NAMES.__contains__,
+    read=read,
 )

@@ -333,6 +333,9 @@ class Fetch:
         what = f"has {few}, but no sample in {self.span}"
         if self.found.refused:
             what += f" that it would count ({next(iter(self.found.refused.values()))})"
+            return InputError(
+                self.shown, what, "ask for fewer series (match=) or a shorter window (start=, end=)"
+            )
         return InputError(
             self.shown,
             what,
@@ -352,12 +355,12 @@ def _without_name(labels: Mapping[str, str]) -> dict[str, str]:
 
 
 def joined_lines(lines: Sequence[Line], span: Span) -> list[Line]:
-    """The pieces of each series as one, cut to the span, series without samples left out."""
+    """The pieces of each series as one, cut to the span, by labels; series without samples left out."""
     parts: dict[tuple[tuple[str, str], ...], list[Line]] = {}
     for line in lines:
         parts.setdefault(tuple(sorted(line.labels.items())), []).append(line)
     out = []
-    for pieces in parts.values():
+    for _, pieces in sorted(parts.items()):
         at_ns = np.concatenate([piece.at_ns for piece in pieces])
         value = np.concatenate([piece.value for piece in pieces])
         inside = (at_ns >= span.start_ms * MS) & (at_ns <= span.end_ms * MS)

@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from stepscope.sources.formats.metric import Metric
-from stepscope.sources.prometheus.plan import HOST_LABELS, is_address, target_of, without_port
+from stepscope.sources.prometheus.plan import HOST_LABELS, Target, is_address, target_of, without_port
 
 REPLICA_LABELS = frozenset(
     ("replica", "prometheus_replica", "__replica__", "thanos_replica", "receive_replica")
 )
 """By which two servers that scrape the same targets are told apart, as the manuals of Thanos and of the
-Prometheus operator name it."""
+Prometheus operator name it. Two jobs that scrape one address are two copies too."""
+_COPY_LABELS = tuple(sorted(REPLICA_LABELS | {"job"}))
 UNAME = "node_uname_info"
 """node-exporter's series whose label `nodename` is the host's name."""
 _NAMING = frozenset(label.lower() for label in HOST_LABELS) - {"instance", "exported_instance"}
@@ -48,12 +49,12 @@ def _named(labels: Mapping[str, str]) -> str | None:
 
 
 def without_replicas(metrics: Sequence[Metric]) -> tuple[list[Metric], int]:
-    """One copy of each series where several servers scraped it, and how many copies were left out.
+    """One copy of each series where several servers, or jobs, scraped it; and how many were left out.
 
     Of each target the replica with the most samples is kept for all metrics, so that their times stay those
     of one scrape.
     """
-    total: Counter[tuple[object, tuple[str, ...]]] = Counter()
+    total: Counter[tuple[Target, tuple[str, ...]]] = Counter()
     for metric in metrics:
         total[_target(metric), _replica(metric.labels)] += len(metric)
     best: dict[tuple[str, tuple[tuple[str, str], ...]], Metric] = {}
@@ -65,18 +66,19 @@ def without_replicas(metrics: Sequence[Metric]) -> tuple[list[Metric], int]:
     return list(best.values()), len(metrics) - len(best)
 
 
-def _target(metric: Metric) -> object:
-    return target_of({k: v for k, v in metric.labels.items() if k not in REPLICA_LABELS})
+def _target(metric: Metric) -> Target:
+    return target_of(dict(_plain(metric.labels)))
 
 
 def _replica(labels: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(labels.get(label, "") for label in sorted(REPLICA_LABELS))
+    return tuple(labels.get(label, "") for label in _COPY_LABELS)
 
 
 def _plain(labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    return tuple(sorted((k, v) for k, v in labels.items() if k not in REPLICA_LABELS))
+    copies = _COPY_LABELS if labels.get("instance") else REPLICA_LABELS
+    return tuple(sorted((k, v) for k, v in labels.items() if k not in copies))
 
 
-def _rank(total: Counter[tuple[object, tuple[str, ...]]], metric: Metric) -> tuple[int, tuple[str, ...]]:
+def _rank(total: Counter[tuple[Target, tuple[str, ...]]], metric: Metric) -> tuple[int, tuple[str, ...]]:
     replica = _replica(metric.labels)
     return total[_target(metric), replica], replica

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from stepscope.model.error import UsageError
+from stepscope.model.error import InputError, UsageError
 from stepscope.model.sample import Telemetry
 from stepscope.sources.prometheus.fetch import Fetch, Found
 from stepscope.sources.prometheus.gap import down, silent
 from stepscope.sources.prometheus.http import Limits, Service
-from stepscope.sources.prometheus.label import with_hosts, without_replicas
+from stepscope.sources.prometheus.label import UNAME, with_hosts, without_replicas
 from stepscope.sources.prometheus.plan import Span, span_of
 from stepscope.sources.prometheus.url import Endpoint, endpoint_of
+from stepscope.sources.source import metric_sources
+from stepscope.sources.telemetry import merged, telemetry_of
 
 MARGIN_NS = 600 * 1_000_000_000
 """Read on both sides of a trace: lag is estimated over minutes, and a short trace is held against them."""
@@ -20,6 +22,40 @@ _MOST_NAMED = 3
 _MOST_GAPS = 20
 
 Note = tuple[str, int, str]
+
+
+def read_parts_of_prometheus(
+    url: str,
+    *,
+    start_ns: int | None,
+    end_ns: int | None,
+    margin_ns: int = MARGIN_NS,
+    hosts: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+    limits: Limits | None = None,
+) -> list[Telemetry]:
+    """Every sample of the metrics we know in [start − margin, end + margin], one `Telemetry` an exporter, the
+    one of most samples first.
+
+    `start_ns` and `end_ns` are the trace's window, `None` without a trace: then the address must give one
+    (`start=`, `end=`); where it does it is taken as it is, without margin. `hosts` restricts to the
+    exporters of these hosts, where the address names none (`host=`). `environment` is where the address'
+    `token_env` and `password_env` are looked up.
+
+    UsageError: the address or its matchers; ServiceError: it cannot be reached, lets us not in or fails;
+    InputError: it is no Prometheus or has nothing of ours; RefusedError: too much is asked.
+    """
+    endpoint = endpoint_of(url, environment)
+    found = fetch(endpoint, window(endpoint, start_ns, end_ns, margin_ns), is_wanted, hosts, limits)
+    metrics, num_copies = without_replicas(with_hosts(found.metrics))
+    parts = telemetry_of(metrics, name=endpoint.shown, time="given" if found.are_times_steps else "scrape")
+    if not parts:  # names that are asked for and hold nothing by themselves
+        raise InputError(
+            endpoint.shown,
+            f"has nothing of devices or hosts in {found.span}",
+            "does it scrape dcgm-exporter?",
+        )
+    return [replace(parts[0], notes=(*notes(found, num_copies), *parts[0].notes)), *parts[1:]]
 
 
 def read_prometheus(
@@ -32,25 +68,20 @@ def read_prometheus(
     environment: Mapping[str, str] | None = None,
     limits: Limits | None = None,
 ) -> Telemetry:
-    """Every sample of the metrics we know in [start − margin, end + margin].
+    """As `read_parts_of_prometheus`, all exporters as one source."""
+    return merged(
+        read_parts_of_prometheus(
+            url, start_ns=start_ns, end_ns=end_ns, margin_ns=margin_ns, hosts=hosts, environment=environment,
+            limits=limits,
+        )
+    )  # fmt: skip
 
-    `start_ns` and `end_ns` are the trace's window, `None` without a trace: then the address must give one
-    (`start=`, `end=`); where it does it is taken as it is, without margin. `hosts` restricts to the
-    exporters of these hosts, where the address names none (`host=`). `environment` is where the address'
-    `token_env` and `password_env` are looked up.
 
-    UsageError: the address or its matchers; ServiceError: it cannot be reached, lets us not in or fails;
-    InputError: it is no Prometheus or has nothing of ours; RefusedError: too much is asked.
-    """
-    from stepscope.sources.telemetry import is_known, telemetry_of
-
-    endpoint = endpoint_of(url, environment)
-    found = fetch(endpoint, window(endpoint, start_ns, end_ns, margin_ns), is_known, hosts, limits)
-    metrics, num_copies = without_replicas(with_hosts(found.metrics))
-    telemetry = telemetry_of(
-        metrics, name=endpoint.shown, time="given" if found.are_times_steps else "scrape"
+def is_wanted(name: str) -> bool:
+    """Whether a series of that name is read by an exporter's source, or says whose address it is."""
+    return name == UNAME or any(
+        source.claims(name) and (source.wants is None or source.wants(name)) for source in metric_sources()
     )
-    return replace(telemetry, notes=(*telemetry.notes, *notes(found, num_copies)))
 
 
 def fetch(

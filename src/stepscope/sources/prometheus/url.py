@@ -164,8 +164,8 @@ def _secrets(
             value = environment.get(name, "").strip()
             if not value:
                 raise UsageError(
-                    f"{shown}: {option} names the variable {without_secrets(name)[0][:80]}, which is not set: "
-                    "export it"
+                    f"{shown}: {option} names the variable {without_secrets(name)[0][:80]}, which is not "
+                    "set: export it"
                 )
             if not value.isascii() or not value.isprintable():
                 raise UsageError(
