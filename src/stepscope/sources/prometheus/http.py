@@ -142,7 +142,8 @@ class Service:
                 connection.sock.settimeout(seconds)
                 connection.request("GET", target, headers=_headers(self.endpoint))
                 response = connection.getresponse()
-                body = self._body(response)
+                with response:  # an answer that ends with its connection holds the socket by itself
+                    body = self._body(response)
             except (StepscopeError, _Failed) as error:
                 if watch.is_over:
                     raise _Failed(late) from error
@@ -194,9 +195,10 @@ class Service:
                     size = f"{most >> 20} MB" if most >= 1 << 20 else f"{most} bytes"
                     raise RefusedError(f"{self.endpoint.shown}: an answer of more than {size}; {_NARROW}")
         # read1 ends quietly where the server hangs up before Content-Length; gzip has an end of its own.
-        if response.length or (unpack is not None and not unpack.eof):
+        # Cut within the headers it has no length, and no body.
+        is_empty = is_answer and not body and response.length is None
+        if response.length or is_empty or (unpack is not None and not unpack.eof):
             raise _Failed(failure.TRUNCATED)
-        response.close()  # else the connection believes that the body is still to be read
         return bytes(body)
 
     def _judge(self, response: http.client.HTTPResponse, body: bytes) -> None:
