@@ -139,37 +139,64 @@ def program(name: str) -> str:
 
 
 @contextlib.contextmanager
-def running(kind: str, folder: Path, *, is_locked: bool = False, prefix: str = "", more: Sequence[str] = ()
-            ) -> Iterator[Server]:  # fmt: skip
+def exporting(folder: Path) -> Iterator[int]:
+    """A real node-exporter of this machine; its port."""
+    port = free_port()
+    line = [program("prometheus-node-exporter"), f"--web.listen-address=127.0.0.1:{port}"]
+    with _started(line, folder / "exporter.log") as process:
+        for _ in range(200):
+            assert process.poll() is None, (folder / "exporter.log").read_text()[-2000:]
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+                break
+            time.sleep(0.05)
+        yield port
+
+
+@contextlib.contextmanager
+def _started(line: Sequence[str], log_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A process until the block ends, then ended by its own id."""
+    with log_path.open("ab") as log:
+        process = subprocess.Popen(line, stdout=log, stderr=log, cwd=log_path.parent)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+@contextlib.contextmanager
+def running(
+    kind: str,
+    folder: Path,
+    *,
+    is_locked: bool = False,
+    prefix: str = "",
+    config: str = "global: {}\n",
+    more: Sequence[str] = (),
+) -> Iterator[Server]:
     """A server of `kind` `prometheus` or `victoria-metrics`, empty, until the block ends.
 
-    `is_locked` demands USER and PASSWORD; `more` are further flags.
+    `is_locked` demands USER and PASSWORD; `config` is what Prometheus scrapes; `more` are further flags.
     """
     path = program(kind)
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / "prometheus.yml").write_text(config)
     for last in (False, False, True):  # another program may take the free port first
-        port = free_port()
-        server = Server(kind, port, prefix, is_locked)
+        server = Server(kind, free_port(), prefix, is_locked)
         line = (_prometheus if kind == "prometheus" else _victoria)(path, folder, server)
-        with (folder / "log").open("ab") as log:
-            process = subprocess.Popen([*line, *more], stdout=log, stderr=log, cwd=folder)
-        try:
+        with _started([*line, *more], folder / "log") as process:
             if not _is_up(server, process):
                 assert not last, (folder / "log").read_text()[-2000:]
                 continue
             yield server
             return
-        finally:
-            process.terminate()
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
 
 
 def _prometheus(path: str, folder: Path, server: Server) -> list[str]:
-    (folder / "prometheus.yml").write_text("global: {}\n")
     line = [
         path,
         "--config.file=prometheus.yml",

@@ -6,7 +6,10 @@ begins as the first one's.
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import time
+import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +20,18 @@ from stepscope.model.error import InputError, RefusedError, ServiceError, UsageE
 from stepscope.model.sample import Telemetry
 from stepscope.sources.prometheus import Limits, read_parts_of_prometheus, read_prometheus
 from stepscope.sources.prometheus.label import UNAME
-from tests.prometheus import DCGM, NODE, PASSWORD, USER, Server, Written, gpu_labels, gpu_node, running
+from tests.prometheus import (
+    DCGM,
+    NODE,
+    PASSWORD,
+    USER,
+    Server,
+    Written,
+    exporting,
+    gpu_labels,
+    gpu_node,
+    running,
+)
 
 pytestmark = pytest.mark.service
 
@@ -271,6 +285,36 @@ def test_a_limit_of_victoriametrics_is_passed_on_with_what_helps(tmp_path: Path,
             read_prometheus(server.url, **window)  # type: ignore[arg-type]
         telemetry = read_prometheus(server.url + '?match=gpu=~"0|1"', **window)  # type: ignore[arg-type]
         assert {len(s) for s in telemetry.of("power_watts")} == {SECONDS}
+
+
+def test_a_host_that_prometheus_itself_scrapes_is_read_and_its_exporters_end_is_a_gap(tmp_path: Path) -> None:
+    config = (
+        "scrape_configs:\n- job_name: node\n  scrape_interval: 250ms\n  scrape_timeout: 250ms\n"
+        "  static_configs:\n  - targets: ['127.0.0.1:{}']\n"
+    )
+    begin_ns = time.time_ns()
+    with contextlib.ExitStack() as exporter:
+        port = exporter.enter_context(exporting(tmp_path))
+        with running("prometheus", tmp_path, config=config.format(port)) as server:
+            assert _comes_true(server, "count_over_time(node_load1[1m]) > 8")
+            exporter.close()
+            assert _comes_true(server, "count_over_time((up == 0)[1m:250ms]) > 3")
+            telemetry = read_prometheus(server.url, start_ns=begin_ns, end_ns=time.time_ns(), margin_ns=0)
+    assert telemetry.format == "node-exporter"
+    steps = np.diff(telemetry.of("memory_available_bytes")[0].at_ns)
+    assert np.median(steps) == pytest.approx(250 * MS, rel=0.2)
+    assert {s.owner.host for s in telemetry.series} == {socket.gethostname()}  # by node_uname_info
+    gaps = [detail for code, _, detail in telemetry.notes if code == "telemetry_gap" and "up = 0" in detail]
+    assert [detail.partition(" could")[0] for detail in gaps] == [f"127.0.0.1:{port} (job node)"]
+
+
+def _comes_true(server: Server, query: str) -> bool:
+    """Whether a query has a result within twenty seconds."""
+    for _ in range(200):
+        if b'"value"' in server.ask("/api/v1/query?query=" + urllib.parse.quote(query)):
+            return True
+        time.sleep(0.1)
+    return False
 
 
 @pytest.mark.parametrize("kind", ["prometheus", "victoria-metrics"])
