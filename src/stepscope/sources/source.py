@@ -37,6 +37,9 @@ class MetricSource:
     title: str
     claims: Callable[[str], bool]
     read: Callable[[Sequence[Metric], str, TimeKind], Telemetry]
+    wants: Callable[[str], bool] | None = None
+    """Which of the claimed names it reads, where those are few of many: a server is asked for no other.
+    `None`: all."""
 
 
 @functools.cache

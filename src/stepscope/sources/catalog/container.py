@@ -75,5 +75,6 @@ SOURCE = MetricSource(
     format=FORMAT,
     title="cAdvisor",
     claims=lambda name: name.startswith(("container_cpu_", "container_memory_", "container_spec_")),
+    wants=frozenset((PERIODS, THROTTLED, CPU, MEMORY)).__contains__,
     read=read,
 )

@@ -94,4 +94,8 @@ def _claims(name: str) -> bool:
     return name.startswith(("DCGM_FI_", "DCGM_EXP_", "dcgm_fi_")) or name.lower() in BY_NAME
 
 
-SOURCE = MetricSource(format=FORMAT, title="dcgm-exporter", claims=_claims, read=read)
+def _wants(name: str) -> bool:
+    return name.lower() in BY_NAME or name in XID_COUNTS or name in _RAW
+
+
+SOURCE = MetricSource(format=FORMAT, title="dcgm-exporter", claims=_claims, wants=_wants, read=read)

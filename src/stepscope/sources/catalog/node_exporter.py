@@ -95,6 +95,8 @@ FILE_SYSTEMS: dict[str, Field] = {
     "node_filesystem_size_bytes": Field("filesystem_size_bytes"),
 }
 
+_NAMES = frozenset((CPU, *RATES, *RDMA_ERRORS, *GAUGES, *FILE_SYSTEMS))
+
 
 def read(metrics: Sequence[Metric], name: str, time: TimeKind) -> Telemetry:
     """Rates need times and two scrapes: without either, gauges are all that is told."""
@@ -191,5 +193,9 @@ def _errors(gathering: Gathering, owner: Owner, named: dict[str, list[Metric]]) 
 
 
 SOURCE = MetricSource(
-    format=FORMAT, title="node-exporter", claims=lambda name: name.startswith("node_"), read=read
+    format=FORMAT,
+    title="node-exporter",
+    claims=lambda name: name.startswith("node_"),
+    wants=_NAMES.__contains__,
+    read=read,
 )
