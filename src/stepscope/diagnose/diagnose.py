@@ -10,6 +10,7 @@ from stepscope.analyse.replay.job import replay
 from stepscope.diagnose import card, data, memory, verdict, word
 from stepscope.diagnose.finding import findings
 from stepscope.diagnose.job import join_ranks
+from stepscope.diagnose.look import look
 from stepscope.diagnose.note import notes
 from stepscope.diagnose.picture import thinned, timelines
 from stepscope.diagnose.question import next_command, undecided
@@ -99,6 +100,7 @@ def diagnose(
     answer, of_answer = verdict.verdict(
         health, rows, told, options.catalog, options.lang, inputs, alone, beside
     )
+    looked = look([*rows, *bare], told, options.lang)
     in_question = told[0].row if told else of_answer
     return report.Report(
         tool=report.Tool(name="stepscope", version=VERSION, native_loader=options.native_loader),
@@ -127,6 +129,9 @@ def diagnose(
         signals=beside.signals,
         events=beside.events,
         progress=beside.progress,
+        patterns=looked.patterns,
+        walks=looked.walks,
+        hints=looked.hints,
         memory=(*(row for analysis in analyses for row in analysis.memory), *alone),
         findings=tuple(found),
         cards=card.cards(

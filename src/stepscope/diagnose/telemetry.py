@@ -15,6 +15,7 @@ from stepscope.align.device import Assigned, TraceDevice, assign
 from stepscope.align.lag import Lag, lag_of
 from stepscope.analyse.telemetry import beside, check, device, host
 from stepscope.analyse.telemetry import log as of_log
+from stepscope.analyse.telemetry.scope import scope, without
 from stepscope.analyse.telemetry.table import Rows, Samples, samples_of
 from stepscope.diagnose.event import events_of, xid_incidents, xid_numbers
 from stepscope.diagnose.memory import observed_device
@@ -75,6 +76,8 @@ def beside_ranks(
     """Join telemetry and logs to the ranks. Without either nothing is changed."""
     if not telemetry and not logs:
         return Beside(tuple(analyses))
+    doubted = scope(telemetry)
+    telemetry = without(telemetry, doubted)
     found = samples_of(telemetry, ("device",))
     hosts = samples_of(telemetry, ("host",))
     assigned = _assigned(analyses, found, telemetry, logs)
@@ -93,7 +96,8 @@ def beside_ranks(
     xids = xid_incidents(telemetry, logs)
     own = frozenset(pid for analysis in analyses for pid in analysis.pids)
     every = [
-        _numbers(n, each, analyses, telemetry, logs, hosts, steps, job, own, peers, of_ranks, xids)
+        _numbers(n, each, analyses, telemetry, hosts, steps, job, own, peers, of_ranks, xids)
+        | doubted.numbers(each.samples.owner)
         for n, each in enumerate(devices)
     ]
     result, alone = _given(analyses, devices, every, job)
@@ -108,7 +112,7 @@ def beside_ranks(
         events=events_of(telemetry, logs),
         progress=steps.rows,
         representative=None,
-        issues=_issues(telemetry, devices, every, analyses, logs),
+        issues=(*doubted.issues(), *_issues(telemetry, devices, every, analyses, logs)),
         has_any=True,
     )
 
@@ -229,7 +233,6 @@ def _numbers(
     each: Device,
     analyses: Sequence[RankAnalysis],
     telemetry: Sequence[Telemetry],
-    logs: Sequence[Log],
     hosts: Sequence[Samples],
     steps: Progressed,
     job: Mapping[str, float],

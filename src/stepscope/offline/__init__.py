@@ -216,7 +216,7 @@ def diagnosed(
         inputs,
         options,
         memory,
-        [read.telemetry for read in reads if read.telemetry is not None],
+        [part for read in reads for part in read.telemetry],
         [read.log for read in reads if read.log is not None],
     )
     tables = [dataclasses.replace(r.table, name=r.input.name) for r in reads if r.table is not None]

@@ -19,8 +19,6 @@ from stepscope.offline.read import Read, refused, unreadable
 from stepscope.sources import file
 
 HOUR_NS = 3_600_000_000_000
-MINUTE_NS = 60_000_000_000
-"""What ended with the trace is scraped up to so much later."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -29,25 +27,17 @@ class Asked:
 
     start_ns: int | None = None
     end_ns: int | None = None
-    now_ns: int | None = None
     environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Where a token may be named."""
 
 
 def asked_of(traces: Sequence[Read], logs: Sequence[Read]) -> Asked:
-    """The time that a server is asked for: an hour before the traces begin, and as the logs go, to the end of
-    both; the last hour where nothing has wall time."""
-    import time
-
+    """The time that a server is asked for, besides its own margin: from an hour before the traces begin, and
+    as the logs go, to the end of both."""
     starts = [read.input.start_ns - HOUR_NS for read in traces if read.input.start_ns is not None]
     starts += [read.input.start_ns for read in logs if read.input.start_ns is not None]
     ends = [read.input.end_ns for read in (*traces, *logs) if read.input.end_ns is not None]
-    return Asked(
-        start_ns=min(starts, default=None),
-        end_ns=max(ends) + MINUTE_NS if ends else None,
-        now_ns=time.time_ns(),
-        environment=os.environ,
-    )
+    return Asked(min(starts, default=None), max(ends, default=None), os.environ)
 
 
 def read_telemetry_inputs(given: Sequence[str], asked: Asked) -> list[Read]:
@@ -111,25 +101,34 @@ def _is_log(path: str) -> bool:
 
 
 def _telemetry(name: str) -> Read:
-    from stepscope.sources.telemetry import read_telemetry
+    from stepscope.sources.telemetry import read_parts
 
     whole = file.read(name)
-    told = read_telemetry(name, data=whole.data)
-    return Read(_input("telemetry", told, whole.num_bytes, whole.sha256), name, telemetry=told)
+    parts = _named(read_parts(name, data=whole.data), name)
+    return Read(_input(parts, name, whole.num_bytes, whole.sha256), name, telemetry=parts)
 
 
 def _of_server(url: str, asked: Asked) -> Read:
-    from stepscope.sources.prometheus import read_prometheus, shown_url
+    from stepscope.sources.prometheus import endpoint_of, read_parts_of_prometheus
 
-    shown = shown_url(url)
-    end = asked.end_ns if asked.end_ns is not None else asked.now_ns
-    assert end is not None
-    start = asked.start_ns if asked.start_ns is not None else end - HOUR_NS
+    shown = url
     try:
-        told = read_prometheus(url, start_ns=start, end_ns=end, environment=asked.environment)
+        shown = endpoint_of(url, asked.environment).shown
+        end = asked.end_ns
+        parts = read_parts_of_prometheus(
+            url, start_ns=asked.start_ns, end_ns=end, environment=asked.environment
+        )
     except StepscopeError as error:
         return refused(shown, error, "telemetry")
-    return Read(_input("telemetry", told, None, None), shown, telemetry=told)
+    named = _named(parts, shown)
+    return Read(_input(named, shown, None, None), shown, telemetry=named)
+
+
+def _named(parts: Sequence[Telemetry], name: str) -> tuple[Telemetry, ...]:
+    """The parts of one input under names of their own: each has a lag of its own."""
+    if len(parts) < 2:
+        return tuple(parts)
+    return tuple(dataclasses.replace(part, name=f"{name} ({part.format})") for part in parts)
 
 
 def _log(name: str, pattern: str | None) -> Read:
@@ -140,19 +139,18 @@ def _log(name: str, pattern: str | None) -> Read:
     return Read(_log_input(told, whole.num_bytes, whole.sha256), name, log=told)
 
 
-def _input(kind: InputKind, told: Telemetry, num_bytes: int | None, sha256: str | None) -> Input:
-    times = [series.at_ns for series in told.series if len(series)]
-    has_time = told.time != "none" and bool(times)
+def _input(parts: Sequence[Telemetry], name: str, num_bytes: int | None, sha256: str | None) -> Input:
+    times = [series.at_ns for part in parts if part.time != "none" for series in part.series if len(series)]
     return Input(
-        kind=kind,
-        format=told.format,
-        name=told.name,
+        kind="telemetry",
+        format=" + ".join(dict.fromkeys(part.format for part in parts)) or None,
+        name=name,
         bytes=num_bytes,
         sha256=sha256,
-        events=told.num_samples,
-        start_ns=min(int(t[0]) for t in times) if has_time else None,
-        end_ns=max(int(t[-1]) for t in times) if has_time else None,
-        redacted=told.num_redacted,
+        events=sum(part.num_samples for part in parts),
+        start_ns=min((int(t[0]) for t in times), default=None),
+        end_ns=max((int(t[-1]) for t in times), default=None),
+        redacted=sum(part.num_redacted for part in parts),
     )
 
 

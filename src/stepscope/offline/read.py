@@ -51,8 +51,8 @@ class Read:
     """Of a memory snapshot."""
     table: Table | None = None
     """Of a table of step times or a timeline."""
-    telemetry: Telemetry | None = None
-    """Of a telemetry source."""
+    telemetry: tuple[Telemetry, ...] = ()
+    """Of a telemetry source, one an exporter."""
     log: Log | None = None
     """Of a log."""
     known: redact.Identities = redact.NOBODY
