@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from stepscope.analyse.joined import join
 from stepscope.analyse.wait_spread import wait_spread_ns
+from stepscope.model.peer import StepTable
 from tests.align.made import Job, make
 
 
@@ -25,6 +28,30 @@ def test_clocks_that_differ_by_milliseconds_change_nothing(late_rank: int) -> No
     joined = join(made.tables)
     true = sum(skew for _, skew in made.waits.values())
     for place in range(4):
+        assert wait_spread_ns(joined, place) == pytest.approx(true, rel=0.02)
+
+
+def test_only_the_windows_count_and_they_are_on_the_ranks_own_clock() -> None:
+    """Steps 3 to 5 of a rank whose clock is 4 s ahead of the others'."""
+    job = Job(3, seed=8, late_rank=1, late_ns=3_000_000, offset_ns=4_000_000_000)
+    made = make(job)
+    tables = [
+        replace(
+            table,
+            steps=StepTable(
+                table.steps.number[3:6],
+                table.steps.start_ns[3:6],
+                table.steps.end_ns[3:6],
+                table.steps.window_start_ns[3:6],
+                table.steps.window_end_ns[3:6],
+                table.steps.is_counted[3:6],
+            ),
+        )
+        for table in made.tables
+    ]
+    true = sum(skew for at, (_, skew) in made.waits.items() if 3 <= at // job.per_step < 6)
+    joined = join(tables)
+    for place in range(3):
         assert wait_spread_ns(joined, place) == pytest.approx(true, rel=0.02)
 
 

@@ -56,7 +56,8 @@ def test_a_station_is_ok_only_where_every_sign_is_known_to_be_absent(station: St
 def test_every_station_is_told_in_both_languages() -> None:
     for order in ORDERS:
         for text in (order.title, *(station.text for station in order.stations)):
-            assert CHINESE.search(text.zh) and not CHINESE.search(text.en)
+            assert CHINESE.search(text.zh)
+            assert not CHINESE.search(text.en)
     assert {feature for feature in features() if feature not in NUMBERS} == set()
     for number in NUMBERS.values():
         assert not CHINESE.search(number.name.en + number.brought_by.en)
@@ -152,7 +153,8 @@ def test_low_use_in_bursts_while_steps_go_on() -> None:
     }
     steps = walked(numbers)["low-utilisation"].steps
     assert [step.status for step in steps] == ["ok", "suspect", "ok", "unknown", "unknown"]
-    assert "the kernel log" in steps[4].said and "the training log" in steps[4].said
+    assert "the kernel log" in steps[4].said
+    assert "the training log" in steps[4].said
 
 
 def test_the_six_causes_are_gone_through_where_something_is_slow() -> None:
@@ -162,4 +164,5 @@ def test_the_six_causes_are_gone_through_where_something_is_slow() -> None:
     assert [step.status for step in steps[:3]] == ["suspect", "suspect", "ok"]
     assert steps[0].said.startswith("idle, waiting for input 33.0 %")
     assert steps[4].status == "unknown"
-    assert "nvidia-smi topo -m" in steps[4].said and "NCCL_DEBUG=INFO" in steps[4].said
+    assert "nvidia-smi topo -m" in steps[4].said
+    assert "NCCL_DEBUG=INFO" in steps[4].said

@@ -186,7 +186,7 @@ SIX_CAUSES = Order(
         Station(
             Text(en="Copies", zh="拷贝"),
             signs=((copy_stall_share >= 0.05,),),
-            shows=(pageable_copy_share,),
+            shows=(copy_stall_share, pageable_copy_share),
         ),
         Station(
             Text(en="Communication", zh="通信"),

@@ -141,6 +141,14 @@ def test_ratios_that_their_source_left_out() -> None:
     assert told(few) == []
 
 
+def test_eight_cards_at_full_power_are_beyond_what_a_source_takes_for_power() -> None:
+    """5,600 W: no sample is left, and the user is told why."""
+    lost = Missing("power", "power_watts", "out_of_range", 60, H100)
+    (suspect,) = scope([replace(telemetry(compute_busy_ratio=[0.96]), missing=(lost,))]).suspects
+    assert (suspect.code, suspect.signal) == ("sum_of_cards", "power_watts")
+    assert suspect.detail.startswith("60 of 60 values of power_watts are more than any card draws")
+
+
 def test_rates_of_links() -> None:
     """NVLink of an H100 carries 450 GB/s each way."""
     assert told(telemetry(nvlink_tx_bytes_per_second=[430e9])) == []

@@ -340,28 +340,35 @@ def _unlabelled(
     ]
 
 
+_TOO_LARGE = {
+    "ratio": ("percent_as_ratio", "above 1: they look like percent, or the sum of several cards"),
+    "W": ("sum_of_cards", "more than any card draws: they look like the sum of several cards, or energy"),
+}
+"""Unit -> code, and what values beyond the signal's range look like."""
+
+
 def _dropped(source: Telemetry) -> list[Suspect]:
-    """A ratio of which the source itself left out most values as too large: they are no ratios."""
+    """A ratio or a power of which the source itself left out most values: the rest is no better."""
     kept: dict[str, list[Series]] = {}
     for series in source.series:
         kept.setdefault(series.signal, []).append(series)
     lost: dict[str, int] = {}
     whose: dict[str, Owner] = {}
     for each in source.missing:
-        if each.reason == "out_of_range" and each.signal in SIGNALS and SIGNALS[each.signal].unit == "ratio":
-            lost[each.signal] = lost.get(each.signal, 0) + each.count
-            whose.setdefault(each.signal, each.owner or Owner())
+        signal = SIGNALS.get(each.signal or "")
+        if each.reason != "out_of_range" or signal is None or signal.unit not in _TOO_LARGE:
+            continue
+        lost[signal.name] = lost.get(signal.name, 0) + each.count
+        whose.setdefault(signal.name, each.owner or Owner())
     found = []
-    for signal, count in lost.items():
-        remaining = sum(len(series) for series in kept.get(signal, []))
+    for name, count in lost.items():
+        remaining = sum(len(series) for series in kept.get(name, []))
         if count < max(3, remaining):
             continue
-        detail = (
-            f"{count} of {count + remaining} values of {signal} are above 1: they look like percent, or the "
-            "sum of several cards"
-        )
-        owners = [series.owner for series in kept.get(signal, [])] or [whose[signal]]
-        found += [Suspect("percent_as_ratio", signal, owner, detail, source.name) for owner in owners]
+        code, looks = _TOO_LARGE[SIGNALS[name].unit]
+        detail = f"{count} of {count + remaining} values of {name} are {looks}"
+        owners = [series.owner for series in kept.get(name, [])] or [whose[name]]
+        found += [Suspect(code, name, owner, detail, source.name) for owner in owners]
     return found
 
 
