@@ -62,6 +62,12 @@ def _as_flops(ctx: click.Context, param: click.Parameter, value: str | None) -> 
     metavar="REGEX",
     help="Pattern of the lines of your own training log, with named groups: step, and loss, time, …",
 )
+@click.option(
+    "--parameters",
+    metavar="N[:W,G,O]",
+    help="Parameters of the model, as in 8e9 or 8B, and bytes of weights, gradients and optimizer states of "
+    "each (2,2,12): for the memory that training needs.",
+)
 @click.option("--steps", metavar="A:B", callback=as_range, help="Only these steps, both ends included.")
 @click.option("--rank", type=click.IntRange(min=0), metavar="N", help="Only this rank.")
 @click.option("--job", metavar="ID", help="The job's name, for the report.")
@@ -104,6 +110,7 @@ def command(
     telemetry: tuple[str, ...],
     logs: tuple[str, ...],
     log_pattern: str | None,
+    parameters: str | None,
     steps: tuple[int, int] | None,
     rank: int | None,
     job: str | None,
@@ -140,6 +147,7 @@ def command(
             telemetry=telemetry,
             logs=logs,
             log_pattern=log_pattern,
+            parameters=parameters,
             steps=steps,
             rank=rank,
             job=job,

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stepscope.analyse.gradient import with_peers
+from stepscope.analyse.memory.estimate import Training
 from stepscope.analyse.replay.job import replay
 from stepscope.diagnose import card, data, memory, verdict, word
+from stepscope.diagnose.estimate import estimates
 from stepscope.diagnose.finding import findings
 from stepscope.diagnose.job import join_ranks
 from stepscope.diagnose.look import look
@@ -32,6 +34,8 @@ class Options:
     catalog: Catalog
     lang: Lang = "en"
     job: str | None = None
+    training: Training | None = None
+    """What is trained, where the caller told; how it is divided is read from the collectives unless told."""
     native_loader: bool | None = None
 
 
@@ -133,6 +137,7 @@ def diagnose(
         walks=looked.walks,
         hints=looked.hints,
         memory=(*(row for analysis in analyses for row in analysis.memory), *alone),
+        memory_estimates=estimates(options.training, [*rows, *bare], job.collectives, analyses),
         findings=tuple(found),
         cards=card.cards(
             found,

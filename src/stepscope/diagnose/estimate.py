@@ -2,8 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
+from stepscope.analyse.memory.estimate import Training, estimate, stage_of
+from stepscope.analyse.telemetry.capacity import memory_bytes_of
+from stepscope.diagnose.row import Row
 from stepscope.model import report
+from stepscope.model.analysis import RankAnalysis
 from stepscope.model.text import Lang, Text, percent
+
+MOST_DEVICES = 16
+"""Devices that the estimate is held against: those of one job are alike."""
+
+
+def estimates(
+    training: Training | None,
+    rows: Sequence[Row],
+    collectives: Sequence[report.Collective] | None,
+    analyses: Sequence[RankAnalysis],
+) -> tuple[report.MemoryEstimate, ...]:
+    """The estimate beside the memory that each device uses, alone where none was measured; empty untold."""
+    if training is None:
+        return ()
+    if training.stage is None:
+        told = collectives or [row for analysis in analyses for row in analysis.collectives]
+        world = max((a.world_size for a in analyses if a.world_size is not None), default=1)
+        training = replace(training, stage=stage_of(told) or 0, num_shards=max(training.num_shards, world))
+    measured = [row for row in rows if "memory_used_bytes_max" in row.observed.device.numbers]
+    found = []
+    for row in measured[:MOST_DEVICES]:
+        numbers, device = row.observed.device.numbers, row.account.device
+        used = round(numbers["memory_used_bytes_max"])
+        share = numbers.get("memory_used_share")
+        present = round(used / share) if share else memory_bytes_of(device.name)
+        found.append(estimate(training, device, row.observed.rank.rank, used, present))
+    return tuple(found) or (estimate(training),)
 
 
 def gigabytes(num_bytes: int) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 
 from stepscope.align.device import Assigned, TraceDevice, assign
 from stepscope.align.lag import Lag, lag_of
-from stepscope.analyse.telemetry import beside, check, device, host
+from stepscope.analyse.telemetry import beside, check, device, host, jitter
 from stepscope.analyse.telemetry import log as of_log
 from stepscope.analyse.telemetry.scope import scope, without
 from stepscope.analyse.telemetry.table import Rows, Samples, samples_of
@@ -243,7 +243,8 @@ def _numbers(
 ) -> dict[str, float]:
     """Every number of one device, by feature's name."""
     samples = each.samples
-    found = dict(job) | device.numbers(samples, each.rows) | dict(peers.get(which, {}))
+    found = dict(job) | device.numbers(samples, each.rows) | jitter.numbers(samples.take(each.rows))
+    found |= dict(peers.get(which, {}))
     known = hardware_of(samples.owner.model)
     found |= beside.way(found, known.link_bytes_per_second if known else None)
     found |= beside.quiet(samples, steps.steps, steps.checkpoints, steps.evaluations, steps.first_step_ns)

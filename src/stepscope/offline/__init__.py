@@ -22,7 +22,7 @@ from stepscope.model.report import Report
 from stepscope.model.text import Lang
 from stepscope.model.trace import Trace
 from stepscope.offline.beside import asked_of, read_log_inputs, read_telemetry_inputs
-from stepscope.offline.option import check_options, read_thresholds
+from stepscope.offline.option import as_training, check_options, read_thresholds
 from stepscope.offline.read import (
     OnProgress,
     Read,
@@ -88,6 +88,7 @@ def diagnose(
     telemetry: Paths = (),
     logs: Paths = (),
     log_pattern: str | None = None,
+    parameters: str | None = None,
     steps: tuple[int, int] | None = None,
     rank: int | None = None,
     job: str | None = None,
@@ -104,7 +105,8 @@ def diagnose(
 
     `telemetry` are files, directories or servers (`prometheus+http://host:9090`) with counters of devices
     and hosts, `logs` files or directories of training, NCCL and kernel logs, `log_pattern` a line pattern of
-    one's own; each may be given without any trace.
+    one's own; each may be given without any trace. `parameters` are the model's, as `8e9`, `8B` or
+    `8B:2,2,12` (bytes of weights, gradients and optimizer states), for the memory that training needs.
     `steps` is a range of step numbers, both ends included; `rank` leaves out every other rank; `job` names
     the run; `lang` is the language of its sentences, `en` or `zh`; `rules_config` holds a site's thresholds,
     as a TOML file or as `{rule: {feature: number}}`. Identities (host and user names, home paths, addresses)
@@ -123,6 +125,7 @@ def diagnose(
         telemetry=telemetry,
         logs=logs,
         log_pattern=log_pattern,
+        parameters=parameters,
         steps=steps,
         rank=rank,
         job=job,
@@ -143,6 +146,7 @@ def diagnosed(
     telemetry: Paths = (),
     logs: Paths = (),
     log_pattern: str | None = None,
+    parameters: str | None = None,
     steps: tuple[int, int] | None = None,
     rank: int | None = None,
     job: str | None = None,
@@ -204,7 +208,13 @@ def diagnosed(
         ):
             there = f"there are: {', '.join(map(str, found))}" if found else "the inputs name no rank"
             raise UsageError(f"no input is of rank {rank}; {there}")
-    options = Options(catalog=catalog, job=job, lang=lang, native_loader=has_native_loader())
+    options = Options(
+        catalog=catalog,
+        job=job,
+        lang=lang,
+        training=as_training(parameters),
+        native_loader=has_native_loader(),
+    )
     memory = [
         msgspec.structs.replace(row, input=place)
         for place, read in enumerate(reads)

@@ -22,13 +22,14 @@ Stage = Literal[0, 1, 2, 3]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
     """What is trained and how it is divided. Bytes are a parameter; `num_shards` is what ZeRO or FSDP divides
-    by, `num_slices` tensor times pipeline parallel."""
+    by, `num_slices` tensor times pipeline parallel. `stage` is `None` where nobody told: nothing is divided
+    then."""
 
     num_parameters: int
     weight_bytes: float = 2.0
     gradient_bytes: float = 2.0
     optimizer_bytes: float = 12.0
-    stage: Stage = 0
+    stage: Stage | None = 0
     num_shards: int = 1
     num_slices: int = 1
 
@@ -48,10 +49,11 @@ def estimate(
 ) -> report.MemoryEstimate:
     """The states of training, in all and a card, and what of `used_bytes` they leave unexplained."""
     of = training
+    stage = of.stage or 0
     parts = [
-        (of.weight_bytes, of.num_shards if of.stage >= 3 else 1),
-        (of.gradient_bytes, of.num_shards if of.stage >= 2 else 1),
-        (of.optimizer_bytes, of.num_shards if of.stage >= 1 else 1),
+        (of.weight_bytes, of.num_shards if stage >= 3 else 1),
+        (of.gradient_bytes, of.num_shards if stage >= 2 else 1),
+        (of.optimizer_bytes, of.num_shards if stage >= 1 else 1),
     ]
     whole = [round(of.num_parameters * each) for each, _ in parts]
     mine = sum(
@@ -67,7 +69,7 @@ def estimate(
         gradients_bytes=whole[1],
         optimizer_bytes=whole[2],
         states_bytes=sum(whole),
-        stage=of.stage,
+        stage=stage,
         num_shards=of.num_shards,
         num_slices=of.num_slices,
         per_device_bytes=mine,
