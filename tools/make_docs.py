@@ -191,6 +191,61 @@ def _type_words(kind: Any) -> str:
     return {int: "integer", float: "number", bool: "true or false", str: "text"}.get(kind, str(kind))
 
 
+SIGNALS_INTRODUCTION = """# Signals
+
+What telemetry is told in, whatever the vendor: each source maps its fields to these names and converts to
+these units once, as it reads. A value that was not measured is in no series: never 0, -1 or null. Names end
+in their unit, as `signals` of the [report](report.md) and the tables of `stepscope export` have them; a ratio
+is 0..1.
+
+*Kind*: a `gauge` is a value over the source's window, a `counter` a sum since some start, a `mask` bits, a
+`code` a number that names something, a `state` a small number that is set. *As one number* is how samples of
+one window become one: `any` is the bits that any sample had, `none` that no figure of several samples says
+anything. *Scheme* is its place in the three published ones: layer; part; class.
+"""
+
+_PLACES = {
+    "device": "Of devices", "process": "Of processes", "host": "Of hosts", "link": "Of links",
+}  # fmt: skip
+
+
+def signals_page() -> str:
+    """docs/reference/signals.md, from the catalogue of signals and their titles."""
+    from stepscope.model.signal import CLOCK_REASONS, SIGNALS
+    from stepscope.views.label_signal import CLOCK_REASON, SIGNAL
+
+    parts = [NOTE, SIGNALS_INTRODUCTION]
+    for place, title in _PLACES.items():
+        rows = [row for row in SIGNALS.values() if row.of == place]
+        for class_ in dict.fromkeys(row.class_ for row in rows):
+            lines = [
+                "| signal | unit | kind | as one number | meaning | how it misleads | scheme |",
+                "|---|---|---|---|---|---|---|",
+            ]
+            for row in rows:
+                if row.class_ != class_:
+                    continue
+                scheme = "; ".join((row.layer, row.part, row.class_))
+                title = SIGNAL[row.name]
+                cells = (
+                    f"`{row.name}`<br>{title.en} · {title.zh}", row.unit, row.kind, row.aggregate,
+                    row.meaning, row.misreading, scheme,
+                )  # fmt: skip
+                told = (cell.replace("|", "\\|") for cell in cells)
+                lines.append(f"| {' | '.join(told)} |")
+            parts.append(f"## {title}: {class_}\n\n" + "\n".join(lines) + "\n")
+    bits = [
+        f"| `{bit:#x}` | `{name}` | {CLOCK_REASON[name].en} · {CLOCK_REASON[name].zh} |"
+        for bit, name in CLOCK_REASONS.items()
+    ]
+    intro = "Bits of `clock_event_reasons`, as in NVML's header. Idle and application clocks are no faults."
+    parts.append(
+        "\n".join(["## Clock reasons\n", f"{intro}\n", "| bit | name | shown as |", "|---|---|---|", *bits])
+        + "\n"
+    )
+    return "\n".join(parts)
+
+
 def schema_page() -> str:
     """docs/reference/report.schema.json, from the report's classes."""
     from stepscope.views.json import schema_text
@@ -294,6 +349,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/reference/ops.md": ops_page,
     "docs/reference/ops.schema.json": ops_schema_page,
     "docs/reference/rules.md": rules_page,
+    "docs/reference/signals.md": signals_page,
     "README.md": lambda: with_outputs("README.md"),
     "src/stepscope/model/redact/own_words.txt": own_words,
     "docs/tutorial.md": lambda: with_outputs("docs/tutorial.md"),

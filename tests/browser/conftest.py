@@ -14,6 +14,8 @@ from stepscope.model.text import Lang
 from stepscope.views.html import render
 from tests.diagnose import build
 from tests.views import many
+from tests.views import measured as telemetry
+from tests.views.measured import measured, telemetry_alone
 from tests.views.test_html import HOSTILE, poisoned
 from tests.views.whole import whole
 
@@ -64,6 +66,7 @@ def _hostile(lang: Lang) -> report.Report:
     made = whole(lang)
     parts = {name: getattr(made, name) for name in ("operators", "operator_shapes", "modules", "memory")}
     parts |= {name: getattr(many.job(lang), name) for name in many.PARTS}
+    parts |= {name: getattr(measured(lang), name) for name in telemetry.PARTS}
     answer = poisoned(replace(_sample(lang), **parts), " ".join(HOSTILE))
     assert isinstance(answer, report.Report)
     return answer
@@ -81,6 +84,8 @@ REPORTS = {
     "work": _work,
     "whole": whole,
     "job": _job,
+    "measured": measured,
+    "telemetry": telemetry_alone,
 }
 
 

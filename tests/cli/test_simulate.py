@@ -40,7 +40,9 @@ def test_two_processes_write_the_same_bytes(stepscope: Run, tmp_path: Path) -> N
 
 def test_what_cannot_be_is_one_line_and_the_code_is_2(stepscope: Run, tmp_path: Path) -> None:
     for words, says in (
-        (["--fault", "hang"], "fault hang: comes with simulated telemetry"),
+        (["--fault", "loader-stall:1.5"], "must be above 0 and below 0.97 of a step"),
+        (["--trace-steps", "3:12"], "trace-steps 3:12: the run has steps 0 to 9"),
+        (["--telemetry", "--collect-ms", "50"], "collect-ms 50: must be between 100 and"),
         (["--fault", "nothing"], "no such fault; take one of"),
         (["--gpu", "abacus"], "gpu abacus: is not simulated; take one of"),
         (["--ranks", "0"], "ranks 0: must be between 1 and"),

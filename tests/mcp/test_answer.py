@@ -16,6 +16,7 @@ from stepscope.mcp.root import Roots
 from stepscope.mcp.tool import BY_NAME, checked
 from stepscope.model.error import StepscopeError, UsageError
 from stepscope.views.table import TABLES, table
+from tests.views.measured import measured, telemetry_alone
 
 ROOT = Path(__file__).resolve().parents[2]
 DEMO = ROOT / "src/stepscope/demo/demo.pt.trace.json.gz"
@@ -161,3 +162,32 @@ def test_findings_of_several_ranks_fit_with_the_call_for_the_rest(shared_data: P
         assert rest[0]["arguments"]["offset"] == len(seen)
     assert seen == [each.id for each in report.findings]
     assert len({rank for each in report.findings for rank in each.subject.ranks or ()}) > 1
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.parametrize("make", [measured, telemetry_alone])
+def test_counters_and_events_are_in_the_answer_and_within_its_budget(make: Any, lang: Any) -> None:
+    asked = Asked("r-telemetry", make(lang), lang)
+    check(asked)
+    told = answer.diagnosis(asked)
+    assert told["events"][1].startswith(("[critical] Xid 79", "[严重] Xid 79"))
+    assert any("614 / 700 W" in line for line in told["counters"])
+    assert "train.log" in told["progress"][0]
+    assert {
+        "tool": told["next"][-2]["tool"],
+        "table": told["next"][-2]["arguments"]["table"],
+    } == {"tool": "query", "table": "signals"}
+
+
+def test_samples_of_one_signal_can_be_asked_for() -> None:
+    found = query.rows(
+        measured(),
+        "signal_points",
+        wanted=("at_ns", "value"),
+        where=[query.Condition("signal", "=", "power_watts"), query.Condition("device.index", "=", 1)],
+        order_by="value",
+        descending=True,
+        limit=1,
+    )
+    assert found["matched"] == 48
+    assert found["rows"][0][1] == pytest.approx(472, abs=0.5)

@@ -6,6 +6,7 @@ units, absent against null, and the identities that must hold between numbers.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -46,6 +47,19 @@ COMPUTE = (
     "embedding triton other"
 ).split()
 RULED_OUT = {"rule!": "…", "because!": "…"}
+EVIDENCE = {
+    "from!": "trace|telemetry|host|job|log|memory",
+    "feature!": "…",
+    "value!": 0.0,
+    "unit!": "…",
+    "op": ">=|<=|>|<",
+    "threshold": 0.0,
+    "reference": "…",
+    "as_written": True,
+    "overridden": True,
+    "where": {"rank": 0, "start_ns": 0, "end_ns": 0, "span": 0, "name": "…"},
+}
+SIDE = {"holds": True, "evidence!": [EVIDENCE], "missing": ["…"]}
 SHAPE: dict[str, Any] = {
     "schema!": "stepscope.report/1|stepscope.report/1",
     "tool!": {"name!": "…", "version!": "…", "native_loader": True},
@@ -343,6 +357,11 @@ SHAPE: dict[str, Any] = {
             "samples": 0,
             "coverage": 0.0,
             "by_step": [{"step!": 0, "value!": 0.0, "samples!": 0}],
+            "rank": 0,
+            "host": "…",
+            "name": "…",
+            "source": "…",
+            "points": [[0, 0.0]],
         }
     ],
     "events!": [
@@ -356,6 +375,44 @@ SHAPE: dict[str, Any] = {
             "rank": 0,
         }
     ],
+    "progress!": [
+        {
+            "source!": "…",
+            "first_step!": 0,
+            "last_step!": 0,
+            "total_steps": 0,
+            "start_ns": 0,
+            "end_ns": 0,
+            "step_ns": 0,
+            "step_growth_ratio": 0.0,
+            "tokens_per_second": 0.0,
+            "samples_per_second": 0.0,
+            "loss_first": 0.0,
+            "loss_last": 0.0,
+            "rank": 0,
+        }
+    ],
+    "patterns!": [
+        {
+            "pattern!": "A|B|C|D",
+            "title!": "…",
+            "device": DEVICE,
+            "rank": 0,
+            "as_written!": SIDE,
+            "effective!": SIDE,
+            "advice": "…",
+        }
+    ],
+    "walks!": [
+        {
+            "walk!": "low-utilisation|busy-low-power|six-causes",
+            "title!": "…",
+            "device": DEVICE,
+            "rank": 0,
+            "steps!": [{"text!": "…", "status!": "ok|suspect|unknown", "said!": "…"}],
+        }
+    ],
+    "hints!": [{"hint!": "…", "text!": "…", "device": DEVICE, "rank": 0, "evidence!": [EVIDENCE]}],
     "memory!": [
         {
             "source!": "trace|snapshot",
@@ -454,20 +511,7 @@ SHAPE: dict[str, Any] = {
             "culprits": [
                 {"name!": "…", "time_ns!": 0, "share!": 0.0, "start_ns!": 0, "end_ns!": 0, "span": 0}
             ],
-            "evidence!": [
-                {
-                    "from!": "trace|telemetry|host|job|log|memory",
-                    "feature!": "…",
-                    "value!": 0.0,
-                    "unit!": "…",
-                    "op": ">=|<=|>|<",
-                    "threshold": 0.0,
-                    "reference": "…",
-                    "as_written": True,
-                    "overridden": True,
-                    "where": {"rank": 0, "start_ns": 0, "end_ns": 0, "span": 0, "name": "…"},
-                }
-            ],
+            "evidence!": [EVIDENCE],
             "unknown!": ["…"],
             "ruled_out!": [RULED_OUT],
             "remedies!": [
@@ -532,7 +576,7 @@ def _shape(value: Any, example: Any, at: str) -> Iterator[str]:
         is_holed = at.rpartition(".")[2] in _MAY_BE_NULL
         for place, each in enumerate(value):
             if each is not None or not is_holed:
-                yield from _shape(each, example[0], f"{at}[{place}]")
+                yield from _shape(each, example[place % len(example)], f"{at}[{place}]")
     else:
         yield from _leaf(value, example, at)
 
@@ -587,6 +631,7 @@ def _relations(r: dict[str, Any]) -> Iterator[str]:
             yield f"report.operators[{place}]: less with its inner ops than without"
     yield from _tables(r)
     yield from _job(r)
+    yield from _telemetry(r)
     on_cards = [each for card in r["cards"] for each in card["findings"]]
     if sorted(on_cards) != sorted(ids):
         yield "report.cards: not every finding lies on one card"
@@ -625,6 +670,39 @@ def _job(r: dict[str, Any]) -> Iterator[str]:
         yield "report.replay: a withheld replay predicts"
     if sum(each["share"] for each in replay["critical_path"]) > 1 + 1e-6:
         yield "report.replay: the critical path is longer than itself"
+
+
+def _telemetry(r: dict[str, Any]) -> Iterator[str]:
+    """What the parts about telemetry and logs say of each other."""
+    for place, each in enumerate(r["signals"]):
+        at = f"report.signals[{place}] ({each['signal']})"
+        known = [each[name] for name in ("min", "mean", "max") if name in each]
+        # A mean is summed, and may differ from equal samples in its last digit.
+        if any(a > b + 1e-9 * abs(b) for a, b in itertools.pairwise(known)):
+            yield f"{at}: least, mean and largest are not in order"
+        times = [time for time, _ in each.get("points", ())]
+        if times != sorted(set(times)):
+            yield f"{at}: points are not in order of time"
+        if len(times) > 240:
+            yield f"{at}: more than 240 points"
+        if each.get("samples") == 0:
+            yield f"{at}: is there without a sample"
+    for each in r.get("clocks", {}).get("telemetry", ()):
+        at = f"report.clocks.telemetry[{each['source']}]"
+        if (each["status"] in ("found", "declared")) != ("lag_ns" in each):
+            yield f"{at}: a lag is there where, and only where, it was found or declared"
+        least, most = each.get("lag_range_ns", (0, 0))
+        if not least <= each.get("lag_ns", least) <= most and "lag_range_ns" in each:
+            yield f"{at}: the lag is not in its range"
+    for each in r["patterns"]:
+        if "advice" in each and each["effective"].get("holds") is not True:
+            yield f"report.patterns[{each['pattern']}]: advice without the side that decides"
+        for side in ("as_written", "effective"):
+            if each[side].get("holds") is True and each[side].get("missing"):
+                yield f"report.patterns[{each['pattern']}].{side}: holds though a number is missing"
+    for each in r["progress"]:
+        if each["first_step"] > each["last_step"]:
+            yield f"report.progress[{each['source']}]: ends before it begins"
 
 
 def _tables(r: dict[str, Any]) -> Iterator[str]:

@@ -15,6 +15,7 @@ from stepscope.views.json import render, schema
 from tests.diagnose import build
 from tests.views import many
 from tests.views.contract import SHAPE, broken
+from tests.views.measured import measured, telemetry_alone
 
 MADE = [
     build.input_starved,
@@ -24,6 +25,8 @@ MADE = [
     many.job,
     many.nobody_late,
     many.not_comparable,
+    measured,
+    telemetry_alone,
 ]
 
 
@@ -58,6 +61,28 @@ def test_a_broken_report_is_told_apart(change: Callable[[Any], None], said: str)
     change(spoilt)
     assert any(said in each for each in broken(spoilt)), broken(spoilt)
     assert broken(written) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda w: w["signals"][0].update(mean=7.0), "not in order"),
+        (lambda w: w["signals"][0]["points"].reverse(), "order of time"),
+        (lambda w: w["signals"][0].update(points=[[n, 0.5] for n in range(241)]), "more than 240"),
+        (lambda w: w["signals"][0].update(samples=0), "without a sample"),
+        (lambda w: w["clocks"]["telemetry"][1].update(lag_ns=5), "found or declared"),
+        (lambda w: w["clocks"]["telemetry"][0].update(lag_range_ns=[0, 1]), "not in its range"),
+        (lambda w: w["patterns"][0].update(advice="do"), "advice without"),
+        (lambda w: w["patterns"][1]["as_written"].update(missing=["x"]), "though a number is missing"),
+        (lambda w: w["progress"][0].update(first_step=10**9), "ends before"),
+        (lambda w: w["walks"][0]["steps"][0].update(status="healthy"), "none of"),
+        (lambda w: w["hints"][0].pop("evidence"), "is absent"),
+    ],
+)
+def test_broken_telemetry_is_told_apart(change: Callable[[Any], None], said: str) -> None:
+    spoilt = json.loads(render(measured()))
+    change(spoilt)
+    assert any(said in each for each in broken(spoilt)), broken(spoilt)
 
 
 def test_the_structs_have_the_contracts_names_and_no_others() -> None:

@@ -22,6 +22,7 @@ from stepscope.diagnose.word import PART, VERDICT
 from stepscope.model import report
 from stepscope.model.text import LANGS, Lang
 from stepscope.trace.kernel_class import CLASSES
+from stepscope.views.detail_signal import signal_text
 from stepscope.views.html import render
 from stepscope.views.html.fill import FILL, JOB_FILL, KIND_FILL, MEMORY_FILL, OF_CLASS, PHASE_FILL
 from stepscope.views.html.markup import joined, tag
@@ -30,6 +31,8 @@ from stepscope.views.phrase import evidence_lines, gain_of, undecided_lines
 from stepscope.views.shape import card_parts, full_rows, parts, readable, tells
 from tests.diagnose import build
 from tests.views import many
+from tests.views import measured as telemetry
+from tests.views.measured import measured, telemetry_alone
 from tests.views.whole import snapshot_alone, whole
 
 MADE = [
@@ -43,6 +46,8 @@ MADE = [
     many.job,
     many.nobody_late,
     many.not_comparable,
+    measured,
+    telemetry_alone,
 ]
 VOID = {"meta", "br"}
 
@@ -146,7 +151,7 @@ def test_the_whole_report_is_in_the_page_as_json(demo: report.Report) -> None:
 UNSAID = frozenset(
     "schema id sha256 kind use scope window status effect code from_ op of unit class_ bound lang affects "
     "findings explained_by cause overlaps_with devices job severity confidence layer missing uuid "
-    "persistence what verdict basis reason source method parts part remove".split()
+    "persistence what verdict basis reason source method parts part remove walk hint pattern".split()
 )
 
 
@@ -187,6 +192,8 @@ def test_every_sentence_and_name_of_a_report_is_on_its_page(
             told = told.split("  # ")[0]  # the comment is in the reader's language
         if field == "path":
             told = text.split("/")[-1]  # it stands under the modules around it
+        if field == "title":
+            told = signal_text(text, lang)
         if folded(told) not in words and folded(readable(text, 90)) not in words:
             missing.append((field, text))
     # The names of a timeline stand behind its pieces; those of long tables are cut and said to be.
@@ -325,6 +332,7 @@ def test_a_hostile_text_in_every_field_stays_text(text: str, lang: Lang, demo: r
     made = whole(lang)
     parts = {name: getattr(made, name) for name in ("operators", "operator_shapes", "modules", "memory")}
     parts |= {name: getattr(many.job(lang), name) for name in many.PARTS}
+    parts |= {name: getattr(measured(lang), name) for name in telemetry.PARTS}
     full = msgspec.structs.replace(demo, **parts)
     clean = Page(render(full, lang))
     page = Page(render(poisoned(full, text), lang))

@@ -42,7 +42,32 @@ def _as_flops(ctx: click.Context, param: click.Parameter, value: str | None) -> 
 
 
 @click.command("diagnose", short_help="Where the time of a step went, why, and what to change.")
-@click.argument("paths", metavar="PATH...", nargs=-1, required=True)
+@click.argument("paths", metavar="PATH...", nargs=-1)
+@click.option(
+    "--telemetry",
+    multiple=True,
+    metavar="FILE|DIR|URL",
+    help="Counters of devices and hosts: exporter scrapes, nvidia-smi, dcgmi, or "
+    "prometheus+http://HOST:9090. "
+    "May be given several times, also without a trace.",
+)
+@click.option(
+    "--logs",
+    multiple=True,
+    metavar="FILE|DIR",
+    help="Training, NCCL and kernel logs. May be given several times, also without a trace.",
+)
+@click.option(
+    "--log-pattern",
+    metavar="REGEX",
+    help="Pattern of the lines of your own training log, with named groups: step, and loss, time, …",
+)
+@click.option(
+    "--parameters",
+    metavar="N[:W,G,O]",
+    help="Parameters of the model, as in 8e9 or 8B, and bytes of weights, gradients and optimizer states of "
+    "each (2,2,12): for the memory that training needs.",
+)
 @click.option("--steps", metavar="A:B", callback=as_range, help="Only these steps, both ends included.")
 @click.option("--rank", type=click.IntRange(min=0), metavar="N", help="Only this rank.")
 @click.option("--job", metavar="ID", help="The job's name, for the report.")
@@ -82,6 +107,10 @@ def _as_flops(ctx: click.Context, param: click.Parameter, value: str | None) -> 
 @option.debug_option
 def command(
     paths: tuple[str, ...],
+    telemetry: tuple[str, ...],
+    logs: tuple[str, ...],
+    log_pattern: str | None,
+    parameters: str | None,
     steps: tuple[int, int] | None,
     rank: int | None,
     job: str | None,
@@ -99,12 +128,15 @@ def command(
 
     PATH is a trace of PyTorch Profiler (.json, .json.gz), an archive or a directory of them, or a pattern; or
     a memory snapshot of PyTorch (.pickle), alone or beside traces; or a table of all ranks: step times
-    (.csv, .tsv) or a pipeline's timeline (.parquet).
+    (.csv, .tsv) or a pipeline's timeline (.parquet). Telemetry and logs are joined to them on one time axis,
+    or judged alone.
     """
     from stepscope import offline
     from stepscope.cli.progress import Progress
 
-    inputs = paths if rules_config is None else (*paths, rules_config)
+    if not (paths or telemetry or logs):
+        raise click.UsageError("Missing argument 'PATH...': give a trace, --telemetry or --logs.")
+    inputs = (*paths, *telemetry, *logs, *(() if rules_config is None else (rules_config,)))
     if output not in (None, "-"):
         target.check_output(output, inputs=inputs)
     if perfetto is not None:
@@ -112,6 +144,10 @@ def command(
     with Progress() as progress:
         done = offline.diagnosed(
             paths,
+            telemetry=telemetry,
+            logs=logs,
+            log_pattern=log_pattern,
+            parameters=parameters,
             steps=steps,
             rank=rank,
             job=job,
@@ -148,12 +184,13 @@ def _check_perfetto(
 
 def _put_perfetto(done: Diagnosed, perfetto: str, lang: Lang) -> None:
     from stepscope.export.again import far_line
-    from stepscope.export.perfetto import write
+    from stepscope.export.perfetto import outside_line, write
 
     with target.packed_file(perfetto, "--perfetto") as file:
         written = write(done, file, lang)
-    if left_out := far_line(written.left_out):
-        click.echo(f"stepscope: {perfetto}: {left_out}", err=True)
+    for left_out in (far_line(written.left_out), outside_line(written.outside)):
+        if left_out is not None:
+            click.echo(f"stepscope: {perfetto}: {left_out}", err=True)
 
 
 def exit_code(report: Report, fail_on: str | None) -> int:

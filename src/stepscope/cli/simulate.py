@@ -1,13 +1,15 @@
-"""`stepscope simulate`: traces of a training run that never was, with faults that are known."""
+"""`stepscope simulate`: traces, counters and logs of a training run that never was, with faults that are
+known."""
 
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from stepscope.cli import option
+from stepscope.cli.diagnose import as_range
 from stepscope.model.text import Text
 
 if TYPE_CHECKING:
@@ -19,6 +21,10 @@ MODELS = ("transformer", "resnet", "moe")
 _WRITTEN = Text(
     en="Wrote {ranks} ranks with {steps} steps each to {out}; what is true of them is beside it, in {truth}.",
     zh="已将 {ranks} 个 rank、每个 {steps} 步写入 {out}；其真实情况写在旁边的 {truth}。",
+)
+_BESIDE = Text(
+    en="Beside the traces: device counters and host metrics in telemetry/, logs in logs/.",
+    zh="traces 旁边：设备计数器和主机指标在 telemetry/，日志在 logs/。",
 )
 _NEXT = Text(en="Next: ", zh="下一步：")
 
@@ -36,12 +42,23 @@ _NEXT = Text(en="Next: ", zh="下一步：")
 @click.option(
     "--model", default="transformer", show_default=True, type=click.Choice(MODELS), help="What is trained."
 )
-@click.option("--steps", default=10, show_default=True, metavar="N", help="Steps, numbered from 0.")
+@click.option(
+    "--steps",
+    type=int,
+    metavar="N",
+    help="Steps, numbered from 0.  [default: 10; a minute of them with --telemetry]",
+)
+@click.option(
+    "--trace-steps",
+    callback=as_range,
+    metavar="A:B",
+    help="Trace only these, both included.  [default: all; 10 of them with --telemetry]",
+)
 @click.option(
     "--fault",
     "faults",
     multiple=True,
-    metavar="NAME[#RANK][:mild|medium|severe][@A:B]",
+    metavar="NAME[#RANK][:mild|medium|severe|NUMBER][@A:B]",
     help="What goes wrong, from step A to step B (both included; else in all), on RANK where the fault is "
     "one rank's (else by seed). May be given several times. The names: docs/reference/simulate.md.",
 )
@@ -102,6 +119,73 @@ _NEXT = Text(en="Next: ", zh="下一步：")
     metavar="N",
     help="Steps that the host may be ahead of the device.",
 )
+@click.option(
+    "--period",
+    default=5,
+    show_default=True,
+    metavar="N",
+    help="Steps from one checkpoint or evaluation to the next, where one is asked for.",
+)
+@click.option("--no-overlap", is_flag=True, help="Gradients are exchanged after the backward pass.")
+@click.option(
+    "--shard", is_flag=True, help="Each rank updates its share of the parameters, then they gather it."
+)
+@click.option(
+    "--exchange-scale",
+    default=1.0,
+    show_default=True,
+    metavar="X",
+    help="Bytes of gradients that are exchanged, against two a parameter.",
+)
+@click.option(
+    "--telemetry", is_flag=True, help="Write device counters, host metrics and logs of the whole run as well."
+)
+@click.option(
+    "--counters",
+    default="default",
+    show_default=True,
+    type=click.Choice(("default", "full")),
+    help="Fields of the device exporter: as it comes, or all that help a diagnosis.",
+)
+@click.option(
+    "--field-names",
+    default="4.5",
+    show_default=True,
+    type=click.Choice(("4.5", "4.6")),
+    help="Names of these fields as of DCGM up to 4.5, or since 4.6.",
+)
+@click.option(
+    "--collect-ms",
+    default=1000,
+    show_default=True,
+    metavar="MS",
+    help="How often the exporter reads its devices.",
+)
+@click.option(
+    "--scrape-ms", default=1000, show_default=True, metavar="MS", help="How often exporters are scraped."
+)
+@click.option(
+    "--scrape-loss", default=0.01, show_default=True, metavar="SHARE", help="Share of scrapes that are lost."
+)
+@click.option(
+    "--telemetry-skew-ms",
+    default=0.0,
+    show_default=True,
+    metavar="MS",
+    help="How far the clock of what scrapes is ahead.",
+)
+@click.option(
+    "--log-style",
+    default="auto",
+    show_default=True,
+    type=click.Choice(("auto", "plain", "megatron", "hugging-face", "torchtitan", "deepspeed")),
+    help="Whose lines the training log has; auto by seed.",
+)
+@click.option("--memory-gb", type=float, metavar="GB", help="What the job uses of each device's memory.")
+@click.option("--workers", default=8, show_default=True, metavar="N", help="Loader processes of each rank.")
+@click.option(
+    "--worker-busy", type=float, metavar="SHARE", help="Of a core, what each of them takes in a slow loader."
+)
 @option.lang_option
 @option.debug_option
 def command(
@@ -110,7 +194,8 @@ def command(
     ranks: int,
     gpu: str,
     model: str,
-    steps: int,
+    steps: int | None,
+    trace_steps: tuple[int, int] | None,
     faults: tuple[str, ...],
     step_ms: float | None,
     layers: int | None,
@@ -123,42 +208,80 @@ def command(
     jitter: float,
     tail: float,
     run_ahead: int,
+    period: int,
+    no_overlap: bool,
+    shard: bool,
+    exchange_scale: float,
+    telemetry: bool,
+    counters: str,
+    field_names: str,
+    collect_ms: int,
+    scrape_ms: int,
+    scrape_loss: float,
+    telemetry_skew_ms: float,
+    log_style: str,
+    memory_gb: float | None,
+    workers: int,
+    worker_busy: float | None,
     lang: Lang,
 ) -> int:
     """Write the traces of a training run that never was, one a rank, as PyTorch Profiler would have.
 
+    With --telemetry also what dcgm-exporter, the node exporter, nvidia-smi, the training script, NCCL and the
+    kernel would have written, over the whole run, while a few of its steps are traced.
     `stepscope diagnose DIR` reads them. What is true of the run (clocks, faults, step times with and without
     the faults, who was last in each collective) is in DIR.truth.json, beside the folder, where `diagnose`
     does not look.
     """
-    from stepscope.simulate import Config, parse, write
+    from stepscope.simulate import Config, Recording, parse, recorded_run, write
 
     if not out:
         raise click.UsageError("--out is given an empty name; give it a folder")
-    config = Config(
-        seed=seed,
-        ranks=ranks,
-        gpu=gpu,
-        model=model,
-        steps=steps,
-        faults=tuple(parse(each) for each in faults),
-        step_ms=step_ms,
-        layers=layers,
-        buckets=buckets,
-        micro_batches=micro_batches,
-        pipeline_stages=pipeline_stages,
-        clock_offset_ms=clock_offset_ms,
-        clock_drift_ppm=clock_drift_ppm,
-        base_spread_s=base_spread_s,
-        jitter=jitter,
-        tail=tail,
-        run_ahead=run_ahead,
-    )
+    shape: dict[str, Any] = {
+        "seed": seed,
+        "ranks": ranks,
+        "gpu": gpu,
+        "model": model,
+        "faults": tuple(parse(each) for each in faults),
+        "step_ms": step_ms,
+        "layers": layers,
+        "buckets": buckets,
+        "micro_batches": micro_batches,
+        "pipeline_stages": pipeline_stages,
+        "clock_offset_ms": clock_offset_ms,
+        "clock_drift_ppm": clock_drift_ppm,
+        "base_spread_s": base_spread_s,
+        "jitter": jitter,
+        "tail": tail,
+        "run_ahead": run_ahead,
+        "period": period,
+        "overlap": not no_overlap,
+        "shard": shard,
+        "exchange_scale": exchange_scale,
+    }
+    if telemetry:
+        recording = Recording(
+            counters=counters,
+            names=field_names,
+            collect_ms=collect_ms,
+            scrape_ms=scrape_ms,
+            skew_ms=telemetry_skew_ms,
+            lost=scrape_loss,
+            log_style=log_style,
+            memory_gb=memory_gb,
+            workers=workers,
+            worker_busy=worker_busy,
+        )
+        config = recorded_run(steps, trace_steps, telemetry=recording, **shape)
+    else:
+        config = Config(steps=10 if steps is None else steps, trace_steps=trace_steps, **shape)
     truth = write(config, out)
 
     from stepscope.views.page import Page
 
     page = Page(option.console(), lang)
-    page.line(_WRITTEN.in_(lang).format(ranks=ranks, steps=steps, out=out, truth=truth.name))
+    page.line(_WRITTEN.in_(lang).format(ranks=ranks, steps=len(config.traced), out=out, truth=truth.name))
+    if telemetry:
+        page.line(_BESIDE.in_(lang))
     page.command(_NEXT.in_(lang), f"stepscope diagnose {shlex.quote(out)}")
     return 0

@@ -19,6 +19,13 @@ def folder(name: str) -> str:
     return head or (slash or ".")
 
 
+def with_trace(inputs: Sequence[report.Input]) -> str:
+    """The command on a trace that is still to be recorded, with the telemetry and logs that were given."""
+    options = {"telemetry": "--telemetry", "log": "--logs"}
+    given = [f"{options[i.kind]} {quoted(i.name)}" for i in inputs if i.kind in options and i.error is None]
+    return " ".join(["stepscope diagnose TRACE", *given[:4]])
+
+
 def filled(command: str, inputs: Sequence[report.Input], rank: int | None = None) -> str:
     """The command with `{input}` and `{folder}` of the trace of `rank`, or else of the first trace."""
     traces = [i for i in inputs if i.kind == "trace"] or list(inputs)

@@ -40,12 +40,14 @@ def health(
     inputs: Sequence[report.Input],
     catalog: Catalog,
     job: Job,
+    others: Sequence[report.HealthIssue] = (),
     *,
-    has_memory: bool = False,
+    has_others: bool = False,
 ) -> report.Health:
     """What is wrong with the data of all ranks, what follows from it, and what is withheld.
 
-    `has_memory`: a snapshot was read that is of none of them, and can be used without any.
+    `others` are issues of telemetry and logs. `has_others`: a snapshot, telemetry or a log was read that can
+    be used without any trace.
     """
     issues = [
         issue if issue.rank is not None else msgspec.structs.replace(issue, rank=analysis.rank)
@@ -75,7 +77,7 @@ def health(
         report.HealthIssue(code="rule_broken", count=1, effect="none", detail=f"{broken.name}: {broken.why}")
         for broken in catalog.broken
     ]
-    issues += job.issues
+    issues += [*job.issues, *others]
     # With all ranks at hand it is no longer the data that lack something.
     is_whole = is_whole_job(analyses)
     unmatched = report.Withheld(what=COLLECTIVE_PARTS, why=word.NOT_JOINED.en)
@@ -85,7 +87,7 @@ def health(
         for w in analysis.withheld
     )
     withheld = (*dict.fromkeys(found), *job.withheld)
-    judged = "ok" if has_memory and not analyses else _health_verdict(analyses, issues)
+    judged = "ok" if has_others and not analyses else _health_verdict(analyses, issues)
     return report.Health(verdict=judged, issues=tuple(issues), withheld=withheld)
 
 
@@ -101,7 +103,11 @@ def _health_verdict(
     return "ok"
 
 
-def window(analyses: Sequence[RankAnalysis], inputs: Sequence[report.Input]) -> report.Window | None:
+def window(
+    analyses: Sequence[RankAnalysis],
+    inputs: Sequence[report.Input],
+    representative: report.Representative | None = None,
+) -> report.Window | None:
     """The counted and marked steps of all ranks, else the extent of the inputs."""
     used = [step for a in analyses for step in a.steps if step.use in ("counted", "marked")]
     if used:
@@ -109,7 +115,11 @@ def window(analyses: Sequence[RankAnalysis], inputs: Sequence[report.Input]) -> 
             start_ns=min(step.start_ns for step in used),
             end_ns=max(step.end_ns for step in used),
             steps=(min(step.step for step in used), max(step.step for step in used)),
+            representative=representative,
         )
-    starts = [i.start_ns for i in inputs if i.start_ns is not None]
-    ends = [i.end_ns for i in inputs if i.end_ns is not None]
-    return report.Window(start_ns=min(starts), end_ns=max(ends)) if starts and ends else None
+    traced = [i for i in inputs if i.kind in ("trace", "snapshot")] if analyses else inputs
+    starts = [i.start_ns for i in traced if i.start_ns is not None]
+    ends = [i.end_ns for i in traced if i.end_ns is not None]
+    if not starts or not ends:
+        return None
+    return report.Window(start_ns=min(starts), end_ns=max(ends), representative=representative)

@@ -6,16 +6,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stepscope.analyse.gradient import with_peers
+from stepscope.analyse.memory.estimate import Training
 from stepscope.analyse.replay.job import replay
 from stepscope.diagnose import card, data, memory, verdict, word
+from stepscope.diagnose.estimate import estimates
 from stepscope.diagnose.finding import findings
 from stepscope.diagnose.job import join_ranks
+from stepscope.diagnose.look import look
 from stepscope.diagnose.note import notes
 from stepscope.diagnose.picture import thinned, timelines
 from stepscope.diagnose.question import next_command, undecided
-from stepscope.diagnose.row import Row, judged_rows, of_files
+from stepscope.diagnose.row import Row, judged, judged_rows, of_files
+from stepscope.diagnose.telemetry import beside_ranks, with_telemetry
 from stepscope.model import report
 from stepscope.model.analysis import RankAnalysis
+from stepscope.model.log import Log
+from stepscope.model.sample import Telemetry
 from stepscope.model.text import Lang
 from stepscope.rules import Catalog
 from stepscope.version import VERSION
@@ -28,6 +34,8 @@ class Options:
     catalog: Catalog
     lang: Lang = "en"
     job: str | None = None
+    training: Training | None = None
+    """What is trained, where the caller told; how it is divided is read from the collectives unless told."""
     native_loader: bool | None = None
 
 
@@ -68,25 +76,35 @@ def diagnose(
     inputs: Sequence[report.Input],
     options: Options,
     snapshots: Sequence[report.Memory] = (),
+    telemetry: Sequence[Telemetry] = (),
+    logs: Sequence[Log] = (),
 ) -> report.Report:
     """The report of these ranks and of memory `snapshots`, which need not be of any of them.
 
-    `inputs` are named in the next command; one with an error is only listed.
+    `telemetry` and `logs` are joined to the ranks, or judged alone where there are none. `inputs` are named
+    in the next command; one with an error is only listed.
     """
     analyses, alone = memory.with_snapshots(of_files(analyses, inputs), snapshots)
     job = join_ranks(analyses)
-    analyses = job.analyses
+    beside = beside_ranks(job.analyses, telemetry, logs, job.tables)
+    analyses = beside.analyses
     accounting = tuple(row for analysis in analyses for row in analysis.accounting)
     rows = judged_rows(with_peers(analyses), options.catalog)
     bare = memory.bare_rows(alone, options.catalog)
-    health = data.health(analyses, inputs, options.catalog, job, has_memory=bool(bare))
+    bare += [judged(each, None, list(options.catalog)) for each in beside.alone]
+    health = data.health(
+        analyses, inputs, options.catalog, job, beside.issues, has_others=bool(bare) or beside.has_any
+    )
     is_whole = data.is_whole_job(analyses)
     told = findings([*rows, *bare], is_whole, options.job, options.lang, job.late_ranks)
     found = [each.finding for each in told]
     most = _most_rows(len(analyses))
     operators = tuple(operator for analysis in analyses for operator in analysis.operators[:most])
-    open_ = undecided(rows, inputs, found, data.has_all_ranks(analyses, inputs), options.lang)
-    answer, of_answer = verdict.verdict(health, rows, told, options.catalog, options.lang, inputs, alone)
+    open_ = undecided(rows or bare, inputs, found, data.has_all_ranks(analyses, inputs), options.lang)
+    answer, of_answer = verdict.verdict(
+        health, rows, told, options.catalog, options.lang, inputs, alone, beside
+    )
+    looked = look([*rows, *bare], told, options.lang)
     in_question = told[0].row if told else of_answer
     return report.Report(
         tool=report.Tool(name="stepscope", version=VERSION, native_loader=options.native_loader),
@@ -94,7 +112,7 @@ def diagnose(
         verdict=answer,
         inputs=tuple(inputs),
         health=health,
-        window=data.window(analyses, inputs),
+        window=data.window(analyses, inputs, beside.representative),
         steps=tuple(step for analysis in analyses for step in analysis.steps),
         accounting=thinned(accounting, None if in_question is None else in_question.place),
         timelines=timelines(rows, in_question),
@@ -107,12 +125,19 @@ def diagnose(
         collectives=tuple(c for analysis in analyses for c in analysis.collectives)
         if job.collectives is None
         else job.collectives,
-        clocks=job.clocks,
+        clocks=with_telemetry(job.clocks, beside.clocks),
         stragglers=job.stragglers,
         lateness=job.lateness,
         rank_map=job.rank_map,
         imbalance=job.imbalance,
+        signals=beside.signals,
+        events=beside.events,
+        progress=beside.progress,
+        patterns=looked.patterns,
+        walks=looked.walks,
+        hints=looked.hints,
         memory=(*(row for analysis in analyses for row in analysis.memory), *alone),
+        memory_estimates=estimates(options.training, [*rows, *bare], job.collectives, analyses),
         findings=tuple(found),
         cards=card.cards(
             found,

@@ -209,7 +209,7 @@ def _finding(
         cause=rule.cause,
         layer=rule.layer.value,
         severity=rule.severity
-        if rule.severity is not None and rule.cost is None
+        if rule.severity is not None and share is None
         else _severity(
             share, is_known=rule.verdict != "undecided" and not is_once and not _is_in_doubt(found)
         ),
@@ -343,4 +343,10 @@ def _counted(analysis: RankAnalysis) -> tuple[int, int] | None:
 def _order(told: Told) -> tuple[bool, float, str]:
     """Consequences after causes, then by the time that could be won, then by id so that runs agree."""
     finding = told.finding
-    return finding.explained_by is not None, -(finding.cost.share if finding.cost else 0.0), finding.id
+    weight = finding.cost.share if finding.cost else _COSTLESS[finding.severity]
+    return finding.explained_by is not None, -weight, finding.id
+
+
+_COSTLESS: Mapping[report.Severity, float] = {"critical": 1.0, "warning": 0.05, "info": 0.0}
+"""What costs no time, or nobody knows how much, stands where a cost of this severity begins; a fault that
+ends the job comes first."""

@@ -19,6 +19,7 @@ from stepscope.analyse.lateness import Lateness, lateness
 from stepscope.analyse.replay.job import replay
 from stepscope.analyse.replay.program import IMBALANCE
 from stepscope.analyse.replay.program import STRAGGLER as STRAGGLER_REMOVED
+from stepscope.analyse.wait_spread import wait_spread_ns
 from stepscope.diagnose.claim import PEER_WINDOW
 from stepscope.diagnose.collective import collective_rows, slower_group, transfer_rate
 from stepscope.diagnose.map import rank_map
@@ -408,6 +409,9 @@ def _numbers(
         numbers["transfer_bytes_per_second"] = rate
         if link:
             numbers["transfer_link_share"] = rate / link
+    spread = wait_spread_ns(whole, place)
+    if spread is not None:
+        numbers["wait_spread_share"] = spread / row.total_ns
     slower = slower_group(whole, place)
     return numbers if slower is None else {**numbers, "slower_group_ratio": slower}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from stepscope.diagnose.row import Row, judged
@@ -44,10 +44,18 @@ def bare_rows(alone: Sequence[report.Memory], catalog: Catalog) -> list[Row]:
 
 
 def _observed(memory: report.Memory) -> Observed:
-    """A device without any time, which is in no row of the accounting."""
+    """A device of which only its memory is known."""
+    bare = observed_device(memory.device, {}, memory.rank, memory.input)
+    return replace(bare, rank=replace(bare.rank, memory=(memory,)))
+
+
+def observed_device(
+    device: report.Device, numbers: Mapping[str, float], rank: int | None, input_: int | None = None
+) -> Observed:
+    """A device without any time, which is in no row of the accounting, and what else is known of it."""
     account = report.Accounting(
-        rank=memory.rank,
-        device=memory.device,
+        rank=rank,
+        device=device,
         scope="trace",
         window="host",
         num_steps=0,
@@ -58,10 +66,10 @@ def _observed(memory: report.Memory) -> Observed:
         idle_ns=0,
         idle=report.Idle(),
         status="ok",
-        input=memory.input,
+        input=input_,
     )
-    rank = RankAnalysis(
-        rank=memory.rank,
+    whose = RankAnalysis(
+        rank=rank,
         world_size=None,
         issues=(),
         withheld=(),
@@ -71,6 +79,5 @@ def _observed(memory: report.Memory) -> Observed:
         operators=(),
         kernels=(),
         collectives=(),
-        memory=(memory,),
     )
-    return Observed(rank, DeviceAnalysis(account))
+    return Observed(whose, DeviceAnalysis(account, numbers=numbers))

@@ -50,6 +50,8 @@ def undecided(
                 )
                 add(told.index(found.rule.id) - len(told), open_)
         for each in row.undecided:
+            if _is_beside(each, row):
+                continue
             # Only a run that failed has a reason to take one.
             if each.rule.needs is SNAPSHOT and not any(i.kind == "snapshot" for i in inputs):
                 continue
@@ -58,6 +60,18 @@ def undecided(
                 continue
             add(*_unjudged(each, row.observed, inputs, lang))
     return tuple(open_ for _, open_ in sorted(result.values(), key=lambda pair: pair[0]))
+
+
+_BESIDE = frozenset({"telemetry", "host", "log", "job"})
+
+
+def _is_beside(each: rules.Undecided, row: Row) -> bool:
+    """Whether only the other layer lacks, and nothing in this one points to the cause: then it is no open
+    question. Without telemetry every hardware fault would be one, without a trace every cause of a step."""
+    hints = any(clause.known(row.facts) is True for clause in each.rule.when)
+    if row.account.total_ns <= 0:
+        return not hints or each.rule.about is rules.Subject.MEMORY
+    return all(feature.origin in _BESIDE for feature in each.missing) and not hints
 
 
 UNNAMED_SHARE = 0.15
@@ -118,6 +132,8 @@ def next_command(
     """One command: what would settle the most, or else what would prove the largest finding's remedy."""
     if health.verdict == "unusable":
         return "stepscope doctor"
+    if not analyses and any(i.kind in ("telemetry", "log") and i.error is None for i in inputs):
+        return _recorded(command.with_trace(inputs), word.WITH_TRACE, lang)
     if not analyses:
         # Only snapshots were given.
         return _recorded(command.filled("stepscope diagnose {input} TRACE", inputs), word.WITH_TRACE, lang)

@@ -9,8 +9,10 @@ import msgspec
 from stepscope.analyse.features import has_device, part_ns
 from stepscope.diagnose import word
 from stepscope.diagnose.claim import PEER_WINDOW, PEERS
+from stepscope.diagnose.counter import counters_alone
 from stepscope.diagnose.finding import Told
 from stepscope.diagnose.row import Row
+from stepscope.diagnose.telemetry import Beside
 from stepscope.model import report
 from stepscope.model.feature import Observed
 from stepscope.model.text import Lang, Text, percent
@@ -30,14 +32,19 @@ def verdict(
     lang: Lang,
     inputs: Sequence[report.Input],
     memory: Sequence[report.Memory] = (),
+    beside: Beside | None = None,
 ) -> tuple[report.Verdict, Row | None]:
     """The answer over all devices, and the row it speaks of; `told` in their final order.
 
-    `memory` is of snapshots that are of none of the rows.
+    `memory` is of snapshots that are of none of the rows, `beside` what telemetry and logs add.
     """
-    class_, text, row = (
-        _memory_alone(told) if memory and not rows else _answer(health, rows, told, catalog, inputs)
-    )
+    row: Row | None = None
+    if not rows and beside is not None and beside.has_any:
+        class_, text = counters_alone(beside.alone, told)
+    elif not rows and memory:
+        class_, text, row = _memory_alone(told)
+    else:
+        class_, text, row = _answer(health, rows, told, catalog, inputs)
     label = word.VERDICT[class_]
     sentence = Text(en=f"{label.en}{text.en}.", zh=f"{label.zh}{text.zh}。")
     return report.Verdict(class_=class_, text=sentence.in_(lang), row=row.place if row else None), row
@@ -83,6 +90,11 @@ def _answer(
             ),
             rows[0],
         )
+    stopped = next((each for each in told if _is_end(each)), None)
+    if stopped is not None:
+        title = stopped.finding.title
+        text = Text(en=f": {word.lowered(title)}", zh=f"：{title}")
+        return stopped.rule.verdict, text, stopped.row
     worst = next(
         (each for each in told if each.finding.explained_by is None and _share_of(each) >= LEAST_SHARE), None
     )
@@ -109,6 +121,11 @@ def _answer(
     if seen and not withheld and not cut and num_healthy == len(seen):
         return "healthy", _with_memory(_healthy(least.account, len(seen), inputs), told), least
     return "undecided", _nothing_found(least.observed, len(seen or rows), inputs), least
+
+
+def _is_end(told: Told) -> bool:
+    """Whether the job stands still: then how its steps went is another question."""
+    return told.rule.is_standstill and told.finding.severity == "critical"
 
 
 def _share_of(told: Told) -> float:

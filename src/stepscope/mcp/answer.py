@@ -15,6 +15,16 @@ from stepscope.mcp.query import short
 from stepscope.model import report
 from stepscope.model.text import Lang, Text, duration, number, percent
 from stepscope.rules.rule import Rule
+from stepscope.views.counter_word import (
+    event_lines,
+    hint_lines,
+    lag_lines,
+    pattern_lines,
+    progress_lines,
+    reason_lines,
+    representative_line,
+    short_lines,
+)
 from stepscope.views.detail import input_error, issue_detail, withheld_why
 from stepscope.views.explain import clauses, facts, gates
 from stepscope.views.job_word import lateness_lines
@@ -38,6 +48,7 @@ STRAY = Text(
     en="{}: a link that leads out of the folders that may be read, or to nothing; left out",
     zh="{}：此链接指向可读目录之外，或指向不存在的文件；已略去",
 )
+_MOST_EVENTS = 4
 _ASCII_A_TOKEN = 3.0
 _NAME = 90
 _SENTENCE = 300
@@ -67,6 +78,10 @@ def diagnosis(asked: Asked) -> dict[str, Any]:
         "time": [_time(row, whole, lang) for row in full_rows(whole)],
         "cards": [_card(card, whole, lang) for card in whole.cards],
         "ranks": [text(line) for line in lateness_lines(whole, lang, name)],
+        "events": [text(line) for _, line in event_lines(whole, lang, most=_MOST_EVENTS)[0]],
+        "progress": [text(line) for line in progress_lines(whole, lang)],
+        "counters": [text(line) for line in short_lines(whole, lang)],
+        "telemetry": [text(line) for line in _telemetry(whole, lang)],
         "withheld": [_withheld(each, lang) for each in health.withheld],
         "issues": [text(issue_detail(each, lang)) for each in told_issues(health) if each.effect != "none"],
         "unused_inputs": [
@@ -76,7 +91,11 @@ def diagnosis(asked: Asked) -> dict[str, Any]:
         "undecided": [_undecided(each) for each in whole.undecided],
         "next": _next(asked),
     }
-    return fitted(answer, ("unused_inputs", "issues", "undecided", "time", "withheld", "ranks", "cards"))
+    order = (
+        "unused_inputs", "issues", "undecided", "telemetry", "counters", "progress", "time", "events",
+        "withheld", "ranks", "cards",
+    )  # fmt: skip
+    return fitted(answer, order)
 
 
 def findings(asked: Asked, *, severity: str | None, offset: int) -> dict[str, Any]:
@@ -205,6 +224,18 @@ def _card(card: report.Card, whole: report.Report, lang: Lang) -> dict[str, Any]
     return told
 
 
+def _telemetry(whole: report.Report, lang: Lang) -> list[str]:
+    """What is known of the sources' lag, and what follows from the counters; the patterns that hold first."""
+    alike = representative_line(whole, lang)
+    return [
+        *([alike] if alike else []),
+        *reason_lines(whole, lang),
+        *pattern_lines(whole, lang, name),
+        *lag_lines(whole, lang, name),
+        *hint_lines(whole, lang, name)[0],
+    ]
+
+
 def _withheld(each: report.Withheld, lang: Lang) -> dict[str, Any]:
     told = {"what": withheld_name(each, lang), "why": text(withheld_why(each, lang))}
     return {**told, "would_settle": text(each.would_settle)} if each.would_settle else told
@@ -285,4 +316,9 @@ def _next(asked: Asked) -> list[dict[str, Any]]:
         descending=True, limit=5,
     )  # fmt: skip
     accounting = call("query", "where the time went", report=handle, table="accounting")
-    return [*calls, hottest if whole.operators else accounting]
+    more = (
+        [call("query", "every signal over the window", report=handle, table="signals")]
+        if whole.signals
+        else []
+    )
+    return [*calls, *more, hottest if whole.operators else accounting]

@@ -41,6 +41,25 @@ class InputError(StepscopeError):
         return type(self), (self.name, self.what, self.mend, self.place)
 
 
+class ServiceError(StepscopeError):
+    """A service that was asked cannot be reached, does not let us in, or fails.
+
+    `name` is the service as the user gave it, without credentials; `what` and `mend` as of InputError.
+    """
+
+    exit_code = 4
+
+    def __init__(self, name: str, what: str, mend: str) -> None:
+        self.name = name
+        self.what = what
+        self.mend = mend
+        super().__init__(f"{name}: {what}; {mend}")
+
+    def __reduce__(self) -> tuple[type[ServiceError], tuple[str, str, str]]:
+        """From one process to another: made again from its parts."""
+        return type(self), (self.name, self.what, self.mend)
+
+
 class UnusableError(StepscopeError):
     """The inputs were read, but nothing can be said from them."""
 

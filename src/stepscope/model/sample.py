@@ -27,7 +27,8 @@ class Owner:
     """Whose series. Two owners are one where their `key` is: a device by UUID and MIG instance where there
     is a UUID, else by host and PCI bus id, else by host and index, which renumbers.
 
-    `kind` device, host, process or link; `name` the process, disk, interface or link.
+    `kind` device, host, process, link or disk; `name` the process (or container), mount point, interface or
+    link.
     """
 
     kind: str = "device"

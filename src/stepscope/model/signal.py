@@ -379,6 +379,13 @@ _ROWS: tuple[Signal, ...] = (
         _gauge("memory_available_bytes", "B", "Host memory that can still be given out.", aggregate="last"),
         _gauge("memory_present_bytes", "B", "Host memory present.", aggregate="last"),
         _gauge(
+            "filesystem_available_bytes",
+            "B",
+            "Bytes that a mounted file system can still take.",
+            aggregate="last",
+        ),
+        _gauge("filesystem_size_bytes", "B", "Bytes that a mounted file system holds.", aggregate="last"),
+        _gauge(
             "cgroup_throttled_ratio",
             "ratio",
             "Share of scheduling periods in which the container was stopped for its CPU quota.",

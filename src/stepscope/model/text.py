@@ -76,6 +76,14 @@ def scaled(value: float, unit: str) -> str:
     return f"{value:.0f} {unit}"
 
 
+_WRITTEN = {"celsius": " °C", "1/s": "/s", "1": "", "state": "", "code": "", "mask": ""}
+"""How units are written behind a number whose own name is not for people."""
+
+
+def _plain(value: float) -> str:
+    return f"{value:,.4g}" if abs(value) < 10_000 else f"{value:,.0f}"
+
+
 def number(value: float, unit: str) -> str:
     """A feature's value with its unit."""
     if unit == "ratio":
@@ -84,6 +92,11 @@ def number(value: float, unit: str) -> str:
         return duration(value)
     if unit == "B":
         return size(value)
-    if unit == "B/s":
+    if unit in ("B/s", "Hz", "J"):
         return scaled(value, unit)
-    return (f"{value:,.4g} {unit}" if abs(value) < 10_000 else f"{value:,.0f} {unit}").rstrip()
+    if unit == "s":
+        return duration(value * 1e9)
+    written = _WRITTEN.get(unit)
+    if written is not None:
+        return f"{_plain(value)}{written}"
+    return f"{_plain(value)} {unit}".rstrip()

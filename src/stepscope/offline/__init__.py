@@ -21,7 +21,8 @@ from stepscope.model.error import InputError, UsageError
 from stepscope.model.report import Report
 from stepscope.model.text import Lang
 from stepscope.model.trace import Trace
-from stepscope.offline.option import check_options, read_thresholds
+from stepscope.offline.beside import asked_of, read_log_inputs, read_telemetry_inputs
+from stepscope.offline.option import as_training, check_options, read_thresholds
 from stepscope.offline.read import (
     OnProgress,
     Read,
@@ -34,6 +35,9 @@ from stepscope.offline.read import (
 )
 
 __all__ = ["Diagnosed", "InputError", "Source", "diagnose", "diagnosed", "has_native_loader", "load"]
+
+
+Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -79,8 +83,12 @@ def load(path: str | os.PathLike[str]) -> Trace:
 
 
 def diagnose(
-    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    paths: Paths = (),
     *,
+    telemetry: Paths = (),
+    logs: Paths = (),
+    log_pattern: str | None = None,
+    parameters: str | None = None,
     steps: tuple[int, int] | None = None,
     rank: int | None = None,
     job: str | None = None,
@@ -95,6 +103,10 @@ def diagnose(
 ) -> Report:
     """The report of one or more traces (files, directories, archives or patterns) and memory snapshots.
 
+    `telemetry` are files, directories or servers (`prometheus+http://host:9090`) with counters of devices
+    and hosts, `logs` files or directories of training, NCCL and kernel logs, `log_pattern` a line pattern of
+    one's own; each may be given without any trace. `parameters` are the model's, as `8e9`, `8B` or
+    `8B:2,2,12` (bytes of weights, gradients and optimizer states), for the memory that training needs.
     `steps` is a range of step numbers, both ends included; `rank` leaves out every other rank; `job` names
     the run; `lang` is the language of its sentences, `en` or `zh`; `rules_config` holds a site's thresholds,
     as a TOML file or as `{rule: {feature: number}}`. Identities (host and user names, home paths, addresses)
@@ -110,6 +122,10 @@ def diagnose(
     """
     return diagnosed(
         paths,
+        telemetry=telemetry,
+        logs=logs,
+        log_pattern=log_pattern,
+        parameters=parameters,
         steps=steps,
         rank=rank,
         job=job,
@@ -125,8 +141,12 @@ def diagnose(
 
 
 def diagnosed(
-    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    paths: Paths = (),
     *,
+    telemetry: Paths = (),
+    logs: Paths = (),
+    log_pattern: str | None = None,
+    parameters: str | None = None,
     steps: tuple[int, int] | None = None,
     rank: int | None = None,
     job: str | None = None,
@@ -159,11 +179,10 @@ def diagnosed(
         on_progress=on_progress,
         shown_as=shown_as,
     )
-    try:
-        given = [os.fsdecode(each) for each in ([paths] if isinstance(paths, (str, os.PathLike)) else paths)]
-    except TypeError as error:
-        raise UsageError(f"paths: {error}; give a path or several") from error
-    if not given:
+    given, counters, told = (
+        _as_paths(name, each) for name, each in (("paths", paths), ("telemetry", telemetry), ("logs", logs))
+    )
+    if not (given or counters or told):
         raise UsageError("no input; give at least one trace, directory or pattern")
     catalog = load_catalog()
     if rules_config is not None:
@@ -171,6 +190,9 @@ def diagnosed(
             rules_config if isinstance(rules_config, Mapping) else read_thresholds(rules_config)
         )
     reads = read_all(given, Wanted(steps, model_flops), jobs, on_progress, discover)
+    beside = read_log_inputs(told, log_pattern)
+    beside += read_telemetry_inputs(counters, asked_of(reads, beside))
+    reads += beside
     if shown_as:
         reads = renamed(reads, shown_as)
     if not any(read.input.error is None for read in reads):
@@ -181,17 +203,32 @@ def diagnosed(
     if rank is not None:
         found = sorted({a.rank for a in analyses if a.rank is not None})
         analyses = [a for a in analyses if a.rank == rank]
-        if not analyses and not any(read.memory or read.table for read in reads):
+        if not analyses and not any(
+            read.memory or read.table or read.telemetry or read.log for read in reads
+        ):
             there = f"there are: {', '.join(map(str, found))}" if found else "the inputs name no rank"
             raise UsageError(f"no input is of rank {rank}; {there}")
-    options = Options(catalog=catalog, job=job, lang=lang, native_loader=has_native_loader())
+    options = Options(
+        catalog=catalog,
+        job=job,
+        lang=lang,
+        training=as_training(parameters),
+        native_loader=has_native_loader(),
+    )
     memory = [
         msgspec.structs.replace(row, input=place)
         for place, read in enumerate(reads)
         for row in read.memory
         if rank is None or row.rank in (None, rank)
     ]
-    report = diagnose_ranks(analyses, inputs, options, memory)
+    report = diagnose_ranks(
+        analyses,
+        inputs,
+        options,
+        memory,
+        [part for read in reads for part in read.telemetry],
+        [read.log for read in reads if read.log is not None],
+    )
     tables = [dataclasses.replace(r.table, name=r.input.name) for r in reads if r.table is not None]
     report = with_tables(report, tables, lang)
     known = redact.NOBODY
@@ -206,6 +243,13 @@ def diagnosed(
         steps,
         redact.Redaction(key, known, keep_identities),
     )
+
+
+def _as_paths(name: str, given: Paths) -> list[str]:
+    try:
+        return [os.fsdecode(each) for each in ([given] if isinstance(given, (str, os.PathLike)) else given)]
+    except TypeError as error:
+        raise UsageError(f"{name}: {error}; give a path or several") from error
 
 
 def _sources(reads: Sequence[Read], rank: int | None) -> tuple[Source, ...]:

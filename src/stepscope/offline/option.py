@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import stat
 from collections.abc import Mapping
-from typing import Any, SupportsIndex, TypeGuard
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeGuard
 
 from stepscope.model.error import UsageError
 from stepscope.model.text import LANGS
+
+if TYPE_CHECKING:
+    from stepscope.analyse.memory.estimate import Training
 
 MAX_THRESHOLD_BYTES = 1_000_000
 
@@ -47,6 +51,18 @@ def check_options(**given: Any) -> None:
             )
             told = " ".join(repr(value).split())[:80] if is_told else f"a {type(value).__name__}"
             raise UsageError(f"{name} is {told}; give {wanted}")
+
+
+def as_training(parameters: str | None) -> Training | None:
+    """What is trained, by its number of parameters; how it is divided is left open."""
+    from stepscope.analyse.memory.estimate import parameters_of
+
+    if parameters is None:
+        return None
+    try:
+        return dataclasses.replace(parameters_of(parameters), stage=None)
+    except ValueError as error:
+        raise UsageError(f"parameters: {error}") from error
 
 
 def is_count(value: object) -> TypeGuard[int]:

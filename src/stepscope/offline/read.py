@@ -14,8 +14,17 @@ import msgspec
 
 from stepscope.model import redact
 from stepscope.model.analysis import RankAnalysis
-from stepscope.model.error import InputError, RefusedError, StepscopeError, UnusableError, UsageError
+from stepscope.model.error import (
+    InputError,
+    RefusedError,
+    ServiceError,
+    StepscopeError,
+    UnusableError,
+    UsageError,
+)
+from stepscope.model.log import Log
 from stepscope.model.report import HealthIssue, Input, InputKind, Memory
+from stepscope.model.sample import Telemetry
 from stepscope.model.table import StepTimes, Table, Timeline, table_of_steps
 from stepscope.model.trace import Trace
 
@@ -42,6 +51,10 @@ class Read:
     """Of a memory snapshot."""
     table: Table | None = None
     """Of a table of step times or a timeline."""
+    telemetry: tuple[Telemetry, ...] = ()
+    """Of a telemetry source, one an exporter."""
+    log: Log | None = None
+    """Of a log."""
     known: redact.Identities = redact.NOBODY
     error: StepscopeError | None = None
     recorded: tuple[int, int] | None = None
@@ -62,9 +75,9 @@ def read_all(
             found = discover([path], also=is_meant_table)
             sources += [source for source in found if source not in sources]
         except StepscopeError as error:
-            reads.append(_refused(path, error))
+            reads.append(refused(path, error))
         except OSError as error:  # a folder on the way that may not be entered
-            reads.append(_refused(path, _unreadable(path, error)))
+            reads.append(refused(path, unreadable(path, error)))
     if jobs > 1 and len(sources) > 1:
         import multiprocessing
         from concurrent.futures import ProcessPoolExecutor
@@ -134,9 +147,9 @@ def _read_one(
     try:
         trace = load_file(name, progress=partial(on_progress, name) if on_progress else None, digest=True)
     except StepscopeError as error:
-        return _refused(name, error)
+        return refused(name, error)
     except OSError as error:
-        return _refused(name, _unreadable(name, error))
+        return refused(name, unreadable(name, error))
     if seen is not None and trace.sha256:
         first_name = seen.setdefault(trace.sha256, name)
         if first_name != name:
@@ -204,7 +217,7 @@ def read_table(name: str, steps: tuple[int, int] | None = None) -> Read:
             table, format_ = step_table.parse(whole.data, name), step_table.FORMAT
             events = int(table.duration.size)
     except StepscopeError as error:
-        return _refused(name, error, "steps")
+        return refused(name, error, "steps")
     num_secrets = 0
     if isinstance(table, Timeline):
         kinds, num_secrets = redact.tree_without_secrets(list(table.kinds))
@@ -234,7 +247,7 @@ def _read_snapshot(name: str) -> Read:
         whole = file.read(name)
         snapshot = torch_snapshot.parse(whole.data, name)
     except StepscopeError as error:
-        return _refused(name, error, "snapshot")
+        return refused(name, error, "snapshot")
     texts, num_secrets = redact.tree_without_secrets([list(stack) for stack in snapshot.stacks])
     snapshot = dataclasses.replace(snapshot, stacks=tuple(map(tuple, texts)))
     rank = rank_in_name(name)
@@ -309,7 +322,8 @@ def _extent(trace: Trace) -> tuple[int | None, int | None]:
     return int(start.min()), int((start + spans.dur_ns[is_sound]).max())
 
 
-def _refused(name: str, error: StepscopeError, kind: InputKind = "trace") -> Read:
+def refused(name: str, error: StepscopeError, kind: InputKind = "trace") -> Read:
+    """An input that cannot be used, with the reason."""
     what = str(error)
     num_bytes = None
     if os.path.isfile(name):
@@ -318,7 +332,8 @@ def _refused(name: str, error: StepscopeError, kind: InputKind = "trace") -> Rea
     return Read(Input(kind=kind, name=name, bytes=num_bytes, error=what), name, error=error)
 
 
-def _unreadable(name: str, error: OSError) -> InputError:
+def unreadable(name: str, error: OSError) -> InputError:
+    """The one line for a file that the system does not give."""
     why = (error.strerror or type(error).__name__).lower()
     return InputError(name, f"cannot be read: {why}", "check the path and its permissions")
 
@@ -352,6 +367,9 @@ def nothing_read(reads: Sequence[Read]) -> StepscopeError:
     # Refused for safety is not unreadable, and has a code of its own.
     is_refused = all(isinstance(read.error, RefusedError) for read in reads)
     kind = RefusedError if is_refused else UnusableError
+    for read in reads:
+        if isinstance(read.error, ServiceError):
+            return read.error
     if len(errors) == 1:
         return kind(errors[0])
     return kind(f"none of the {len(errors)} inputs can be read: {errors[0]} (and {len(errors) - 1} more)")

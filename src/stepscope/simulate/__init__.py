@@ -2,7 +2,8 @@
 
     simulate(config)   each rank's trace, as the PyTorch profiler would have written it
     truth(config)      what is true of that run
-    write(config, …)   both, into files: the only I/O here
+    recorded(cluster)  device counters, host metrics and logs beside the traces, where `Config.telemetry` asks
+    write(config, …)   all of it, into files: the only I/O here
 
 The same `Config` gives the same bytes.
 """
@@ -13,13 +14,17 @@ from collections.abc import Iterator
 from typing import Any
 
 from stepscope.simulate.cluster import Cluster
-from stepscope.simulate.config import Config
+from stepscope.simulate.config import Config, Recording, recorded_run
 from stepscope.simulate.fault import FAULTS, Chosen, parse
 from stepscope.simulate.kineto import trace
+from stepscope.simulate.record import recorded
 from stepscope.simulate.truth import truth_of
 from stepscope.simulate.write import write
 
-__all__ = ["FAULTS", "Chosen", "Cluster", "Config", "parse", "simulate", "truth", "write"]
+__all__ = [
+    "FAULTS", "Chosen", "Cluster", "Config", "Recording", "parse", "recorded", "recorded_run",
+    "simulate", "truth", "write",
+]  # fmt: skip
 
 
 def simulate(config: Config) -> Iterator[tuple[int, bytes]]:

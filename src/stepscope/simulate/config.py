@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from stepscope.model.error import UsageError
 from stepscope.simulate.fault import Chosen, check
 from stepscope.simulate.gpu import Gpu, gpu_of
-from stepscope.simulate.model import Workload
+from stepscope.simulate.model import PLAIN, Variation, Workload
 from stepscope.simulate.workload import SIZES, Size, fitted, update_bytes, workload
 
 MODELS = tuple(SIZES)
@@ -16,6 +18,52 @@ START_NS = 1_790_000_000_000_000_000
 """When every simulated run begins, in true time since the Unix epoch."""
 MOST_RANKS = 4096
 MOST_LAYERS = 200
+
+
+COUNTERS = ("default", "full")
+FIELD_NAMES = ("4.5", "4.6")
+LOG_STYLES = ("auto", "plain", "megatron", "hugging-face", "torchtitan", "deepspeed")
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What is recorded beside the traces, and with which habits.
+
+    `counters` is the exporter's list of fields, `names` the release whose names it prints. It reads the
+    device every `collect_ms` and is scraped every `scrape_ms`; a scrape is lost with the chance `lost`; the
+    clock of what scrapes is ahead by `skew_ms`. `memory_gb` is what the job uses of a device (`None`: what
+    the model needs), `workers` are loader processes of each rank, `worker_busy` the share of a core that
+    each takes in a slow loader (`None`: all of it, or little where disks are slow).
+    """
+
+    counters: str = "default"
+    names: str = "4.5"
+    collect_ms: int = 1000
+    scrape_ms: int = 1000
+    skew_ms: float = 0.0
+    lost: float = 0.01
+    log_style: str = "auto"
+    memory_gb: float | None = None
+    workers: int = 8
+    worker_busy: float | None = None
+
+    def __post_init__(self) -> None:
+        within("collect-ms", self.collect_ms, 100, 600_000)
+        within("scrape-ms", self.scrape_ms, 100, 600_000)
+        within("telemetry-skew-ms", self.skew_ms, -3.6e6, 3.6e6)
+        within("scrape-loss", self.lost, 0, 0.9)
+        within("workers", self.workers, 0, 128)
+        for name, given, known in (
+            ("counters", self.counters, COUNTERS),
+            ("field-names", self.names, FIELD_NAMES),
+            ("log-style", self.log_style, LOG_STYLES),
+        ):
+            if given not in known:
+                raise UsageError(f"{name} {given}: is not simulated; take one of {', '.join(known)}")
+        if self.memory_gb is not None:
+            within("memory-gb", self.memory_gb, 0.1, 1000)
+        if self.worker_busy is not None:
+            within("worker-busy", self.worker_busy, 0, 1)
 
 
 @dataclass(frozen=True)
@@ -27,7 +75,11 @@ class Config:
     most by which a rank's clock is off, either way; `base_spread_s` the same for the
     `baseTimeNanoseconds` from which its file counts. `jitter` is the standard deviation of every duration
     against itself, `tail` the share of kernels that take two to five times as long. `run_ahead` is how
-    many steps the host may be ahead of the device.
+    many steps the host may be ahead of the device. `period` is steps from one checkpoint or evaluation to
+    the next. `overlap` is whether gradients are exchanged beside the backward pass, `shard` whether each
+    rank updates a share of the parameters that is gathered then, `exchange_scale` multiplies the bytes of
+    both. `trace_steps` are the first and the last step that are traced (`None`: all). `telemetry` is what
+    is recorded beside the traces (`None`: nothing).
     """
 
     seed: int = 0
@@ -47,6 +99,12 @@ class Config:
     jitter: float = 0.01
     tail: float = 0.0
     run_ahead: int = 1
+    period: int = 5
+    overlap: bool = True
+    shard: bool = False
+    exchange_scale: float = 1.0
+    trace_steps: tuple[int, int] | None = None
+    telemetry: Recording | None = None
 
     def __post_init__(self) -> None:
         within("seed", self.seed, 0, 2**63 - 1)
@@ -59,6 +117,8 @@ class Config:
         within("base-spread-s", self.base_spread_s, 0, 10_000_000)
         within("jitter", self.jitter, 0, 0.3)
         within("tail", self.tail, 0, 0.5)
+        within("period", self.period, 1, 1_000_000)
+        within("exchange-scale", self.exchange_scale, 0.01, 100)
         if self.model not in SIZES:
             raise UsageError(f"model {self.model}: is not simulated; take one of {', '.join(MODELS)}")
         if self.layers is not None:
@@ -71,6 +131,13 @@ class Config:
         gpu_of(self.gpu)
         for chosen in self.faults:
             check(chosen, self.ranks, self.steps, self.model, self.pipeline_stages)
+        if self.trace_steps is not None:
+            first, last = self.trace_steps
+            if not 0 <= first <= last < self.num_played:
+                raise UsageError(
+                    f"trace-steps {first}:{last}: the run has steps 0 to {self.num_played - 1}; "
+                    "give A:B within them"
+                )
         _ = self.sized  # so that a step that cannot be is refused here
 
     def _check_pipeline(self) -> None:
@@ -86,6 +153,29 @@ class Config:
             )
         if stages > 1 and self.model == "resnet":
             raise UsageError("pipeline-stages: resnet is not cut into stages; take transformer or moe")
+
+    @cached_property
+    def hang_step(self) -> int | None:
+        """The step that no rank finishes, `None` where all do. At least one step comes before it."""
+        hangs = [chosen for chosen in self.faults if chosen.name == "hang"]
+        begins = [self.steps // 2 if chosen.first is None else chosen.first for chosen in hangs]
+        return max(min(begins), 1) if begins else None
+
+    @property
+    def num_played(self) -> int:
+        """Steps that end."""
+        return self.steps if self.hang_step is None else min(self.hang_step, self.steps)
+
+    @cached_property
+    def traced(self) -> range:
+        """The steps that are traced."""
+        first, last = (0, self.num_played - 1) if self.trace_steps is None else self.trace_steps
+        return range(first, last + 1)
+
+    @cached_property
+    def drained_steps(self) -> tuple[int, ...]:
+        """Steps at whose end the host waits for the device, since the profiler starts or stops."""
+        return (self.traced.start - 1, self.traced.stop - 1)
 
     @property
     def num_layers(self) -> int:
@@ -115,9 +205,9 @@ class Config:
         share = self.num_micro_batches / self.pipeline_stages  # of the whole model, a rank's work in a step
         return fitted(self.model, self.gpu, size, 1e6 * self.step_ms / share)
 
-    def work(self, size: Size, load: float = 1.0) -> Workload:
+    def work(self, size: Size, load: float = 1.0, variation: Variation = PLAIN) -> Workload:
         """The model at this size, on this run's device."""
-        return workload(self.model, self.gpu, size, self.sized[1], load)
+        return workload(self.model, self.gpu, size, self.sized[1], load, variation)
 
     @cached_property
     def _cuts(self) -> tuple[int, ...]:
@@ -151,6 +241,28 @@ class Config:
         )
         exchanged = 2 * num * sum(node.exchange_bytes for layer in work.layers for node in layer)
         return int(longest + (1e9 * exchanged / self.device.link_rate if self.ranks > 1 else 0.0))
+
+
+LASTS_S, RECORDED_STEP_MS, TRACED_STEPS = 60.0, 300.0, 10
+"""Of a recorded run, unless it is told: enough seconds for counters of one a second, and a trace of few of
+its
+steps."""
+
+
+def recorded_run(steps: int | None, trace_steps: tuple[int, int] | None, **given: Any) -> Config:
+    """A run that is recorded: as many steps as a minute has, and the middle ones traced, where not told."""
+    if given.get("step_ms") is None:
+        given["step_ms"] = RECORDED_STEP_MS
+    if steps is None:
+        short = Config(**{**given, "faults": ()}, steps=1)
+        steps = math.ceil(1e9 * LASTS_S / short.step_ns)
+    whole = Config(**given, steps=steps)
+    if trace_steps is None:
+        # Before a run hangs, the steps that came last.
+        first = whole.num_played // 2 if whole.hang_step is None else whole.num_played - TRACED_STEPS
+        first = max(min(first, whole.num_played - TRACED_STEPS), 0)
+        trace_steps = (first, min(first + TRACED_STEPS, whole.num_played) - 1)
+    return replace(whole, trace_steps=trace_steps)
 
 
 def within(name: str, given: float, least: float, most: float) -> None:

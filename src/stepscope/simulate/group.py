@@ -139,6 +139,42 @@ def all_reduce(group: Group, num_elements: int) -> Exchange:
 
 
 @lru_cache(maxsize=4096)
+def reduce_scatter(group: Group, num_elements: int) -> Exchange:
+    """A bucket of gradients, of which each rank keeps its share."""
+    n = len(group.ranks)
+    return Exchange(
+        kind="_reduce_scatter_base",
+        kernel="ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+        annotation="nccl:_reduce_scatter_base",
+        group=group,
+        lane=f"reduce {group.name}",
+        stream=_REDUCE_STREAM,
+        members=group.ranks,
+        num_in=num_elements,
+        num_out=num_elements // n,
+        moved_bytes=2 * num_elements * (n - 1) / n,
+    )
+
+
+@lru_cache(maxsize=4096)
+def all_gather(group: Group, num_elements: int) -> Exchange:
+    """Parameters, of which each rank has updated its share."""
+    n = len(group.ranks)
+    return Exchange(
+        kind="_allgather_base",
+        kernel="ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+        annotation="nccl:_all_gather_base",
+        group=group,
+        lane=f"reduce {group.name}",
+        stream=_REDUCE_STREAM,
+        members=group.ranks,
+        num_in=num_elements // n,
+        num_out=num_elements,
+        moved_bytes=2 * num_elements * (n - 1) / n,
+    )
+
+
+@lru_cache(maxsize=4096)
 def all_to_all(group: Group, num_elements: int) -> Exchange:
     """Tokens to the ranks of their experts, or back."""
     n = len(group.ranks)

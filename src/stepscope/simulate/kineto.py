@@ -34,6 +34,8 @@ CBID = {
     "cudaDeviceSynchronize": 165,
     "cudaEventRecord": 135,
     "cudaStreamWaitEvent": 147,
+    "cudaMalloc": 20,
+    "cudaFree": 22,
 }
 LAUNCHES = ("cudaLaunchKernel", "cudaLaunchKernelExC", "cudaMemcpyAsync")
 EXCHANGE_LAUNCH = (
@@ -45,6 +47,12 @@ EXCHANGE_LAUNCH = (
 def trace(config: Config, rank: int, rows: list[Row]) -> bytes:
     """The trace file of one rank."""
     return _Writer(config, rank, clock_of(config, rank)).write(rows)
+
+
+def pid_of(rank: int) -> int:
+    """The process of a rank, on its host: the same number seldom comes up on two hosts."""
+    node, local = divmod(rank, RANKS_PER_NODE)
+    return 4_100 + 97 * local + 1_013 * node
 
 
 def _us(ns: int) -> str:
@@ -71,7 +79,7 @@ class _Writer:
         self.config, self.rank, self.clock = config, rank, clock
         local = rank % RANKS_PER_NODE
         self.device = local
-        self.pid = 4_100 + 97 * local
+        self.pid = pid_of(rank)
         self.tids = (self.pid, self.pid + 61)
         self.where = tuple(f'"pid": {self.pid}, "tid": {tid}, "ts": ' for tid in self.tids)
         self.names: dict[str, str] = {}

@@ -13,11 +13,14 @@ from typing import Any
 import numpy as np
 
 from stepscope.simulate.config import START_NS, Config
+from stepscope.simulate.counter.meter import Meter
 from stepscope.simulate.fault import Chosen
 from stepscope.simulate.group import COMPUTE_STREAM, Exchange
 from stepscope.simulate.meeting import Key, Meetings
 from stepscope.simulate.model import Op
+from stepscope.simulate.plan import Plan
 from stepscope.simulate.program import (
+    ALLOCATE,
     AWAIT,
     CLOSE,
     COPY,
@@ -69,11 +72,20 @@ QUEUE_DEPTH = 1024
 END_SPREAD_NS = (500, 6_500)
 """How much later than the fastest each rank leaves a collective."""
 NUM_DRAWN = 4096
+PREEMPTED_NS = 4_000_000
+"""A slice of the scheduler: how long a thread waits that has lost its core."""
+HOST_CALLS = 6
+"""Pieces of host work of an op."""
+SEGMENTS = 6
+"""Of device memory, that an allocator gives back before it takes another."""
+LONG_NS = 2_000_000
+"""What the host does for longer than that is kept for its own metrics."""
 EXTERNAL_START, CORRELATION_START = 1, 1000
 
 
 class Player:
-    """One rank going through its programs. `rows` is where they are put, `None` to keep none."""
+    """One rank going through its programs. `rows` is where they are put, `None` to keep none; `meter` what
+    sums what its device does; `last` the last step that is played, `None` for all."""
 
     def __init__(
         self,
@@ -82,8 +94,17 @@ class Player:
         faults: tuple[tuple[Chosen, int | None], ...],
         meetings: Meetings,
         rows: list[Row] | None = None,
+        meter: Meter | None = None,
+        last: int | None = None,
     ) -> None:
-        self.config, self.rank, self.meetings, self.rows = config, rank, meetings, rows
+        self.config, self.rank, self.meetings = config, rank, meetings
+        self.rows: list[Row] | None = None
+        self._kept, self._meter = rows, meter
+        self._last = config.num_played - 1 if last is None else last
+        self.plans: list[Plan] = []
+        """What each step was like: kept with a meter only."""
+        self.happenings: list[tuple[str, int, int, int]] = []
+        """What the host did for long: kind, start, end, step. Kept with a meter only."""
         self.programs = Programs(config, rank, faults)
         self.step = -1
         self.step_end_ns: list[int] = []
@@ -115,7 +136,7 @@ class Player:
                 if waits is not None:
                     return waits
                 self._at += 1
-            if self.step + 1 >= self.config.steps:
+            if self.step >= self._last:
                 return None
             self._next_step()
 
@@ -127,10 +148,19 @@ class Player:
         noise = np.maximum(1.0 + config.jitter * draw.standard_normal(NUM_DRAWN), 0.5)
         if config.tail:
             noise *= np.where(draw.random(NUM_DRAWN) < config.tail, 2.0 + 3.0 * draw.random(NUM_DRAWN), 1.0)
+        self.rows = self._kept if self.step in config.traced else None
+        if self._meter is not None:
+            self.plans.append(plan)
+        self._plan = plan
         self._kernel_noise: list[float] = (plan.compute * noise).tolist()
         host = np.maximum(1.0 + 4 * config.jitter * draw.standard_normal(NUM_DRAWN), 0.4)
         self._host_noise: list[float] = (plan.host * host).tolist()
         spread = END_SPREAD_NS if config.jitter else (0, 0)
+        self._preempted: list[int] = []
+        if plan.preempted_ns:
+            chance = plan.preempted_ns / (HOST_CALLS * max(self.programs.num_ops, 1) * PREEMPTED_NS)
+            lost = PREEMPTED_NS * max(chance, 1.0) * (0.5 + draw.random(NUM_DRAWN))
+            self._preempted = np.where(draw.random(NUM_DRAWN) < chance, lost, 0.0).astype(int).tolist()
         self._end_noise: list[int] = draw.integers(spread[0], spread[1] + 1, 512).tolist()
         self._transfer = plan.transfer
         rate = config.device.link_rate
@@ -143,7 +173,15 @@ class Player:
 
     def _host(self, ns: float) -> int:
         self._num_hosts += 1
-        return int(ns * self._host_noise[self._num_hosts % NUM_DRAWN])
+        number = self._num_hosts % NUM_DRAWN
+        took = int(ns * self._host_noise[number])
+        return took + self._preempted[number] if self._preempted else took
+
+    def _happened(self, kind: str, start_ns: int) -> None:
+        """Something that the host did since then, if it was long."""
+        end_ns = self._now[self._thread]
+        if self._meter is not None and end_ns - start_ns >= LONG_NS:
+            self.happenings.append((kind, start_ns, end_ns, self.step))
 
     def _launched(self, call_end: int) -> int:
         """When a launching call returns: later where the device's queue is full."""
@@ -210,21 +248,27 @@ class Player:
 
     def _rarely(self, code: int, instruction: Instruction) -> None:
         if code == PAUSE:
+            start = self._now[self._thread]
             self._now[self._thread] += instruction[1]
+            self._happened(str(self._open[-1][3]), start)
         elif code == GC:
             start = self._now[self._thread]
             self._now[self._thread] = end = start + self._host(instruction[1])
             self._emit(ROW_GC, self._thread, start, end, "Python GC", 0, 0)
             self._now[self._thread] += self._host(BETWEEN_NS)
         elif code == LOAD:
+            start = self._now[self._thread]
             self._opened(ROW_MARK, "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__")
             self._now[self._thread] += self._host(instruction[1])
             self._closed()
+            self._happened("load", start)
             self._now[self._thread] += self._host(8_000)
         elif code == COPY:
             self._copy(instruction[1], instruction[2], instruction[3])
         elif code == ITEM:
             self._item()
+        elif code == ALLOCATE:
+            self._allocate(instruction[1])
         elif code == LATE:
             self._now[self._thread] = max(self._now[self._thread], self._tail) + instruction[1]
         elif code == STEP:
@@ -235,7 +279,7 @@ class Player:
             self._end_step()
 
     def _op(self, op: Op, place: int | None) -> None:
-        thread, now = self._thread, self._now
+        thread, now, meter, clock = self._thread, self._now, self._meter, self._plan.clock
         has_parent = op.parent is not None
         number = -1 if place is None else self._base + place
         if has_parent:
@@ -248,8 +292,13 @@ class Player:
             end = self._launched(start + self._host(CALL_NS))
             begin = max(end + START_LATENCY_NS, self._tail + KERNEL_GAP_NS)
             self._num_kernels += 1
-            finish = begin + max(int(kernel.dur_ns * self._kernel_noise[self._num_kernels % NUM_DRAWN]), 1)
+            takes = kernel.dur_ns * self._kernel_noise[self._num_kernels % NUM_DRAWN]
+            if clock != 1.0:
+                takes *= kernel.slowed(clock)
+            finish = begin + max(int(takes), 1)
             self._tail = finish
+            if meter is not None:
+                meter.kernel(begin, finish, kernel)
             self._starts(begin)
             self._correlation += 1
             if self.rows is not None:
@@ -294,6 +343,8 @@ class Player:
         self.meetings.arrive(key, exchange, self.step, self.rank, begin, takes, tail)
         self._lanes[exchange.lane] = key[1]
         self._streams[exchange.stream] = key
+        if self._meter is not None:
+            self._meter.exchange(begin, key, self._plan.path)
         if self.rows is not None:
             number = self._correlation
             over = self.meetings.end_ns(key, self.rank)
@@ -331,8 +382,10 @@ class Player:
         end = self._launched(start + self._host(CALL_NS))
         begin = max(end + START_LATENCY_NS, self._tail + KERNEL_GAP_NS)
         takes = blocking_ns or 1_500 + 1e9 * num_bytes / self.config.device.pcie_rate
-        finish = begin + int(takes)
+        finish = begin + int(takes * self._plan.copy)
         self._tail = finish
+        if self._meter is not None:
+            self._meter.copy(begin, finish, num_bytes)
         self._starts(begin)
         self._correlation += 1
         if blocking_ns:
@@ -371,6 +424,15 @@ class Player:
         self._now[thread] += self._host(1_000)
         self._closed()
         self._now[thread] += self._host(ITEM_PAUSE_NS)
+
+    def _allocate(self, ns: int) -> None:
+        """Memory goes back to the device, which must be idle for that, and is taken again in one piece."""
+        self._wait_until("cudaDeviceSynchronize", self._tail, 0)
+        start = self._now[self._thread]
+        for _ in range(SEGMENTS):
+            self._called("cudaFree", ns / (2 * SEGMENTS), 0)
+        self._called("cudaMalloc", ns / 2, 0)
+        self._happened("allocate", start)
 
     def _wait_until(self, name: str, device_ns: int, external: int) -> None:
         start = self._now[self._thread]

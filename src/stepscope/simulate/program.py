@@ -6,14 +6,27 @@ A program is a list of instructions: tuples that begin with one of the codes bel
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from stepscope.simulate.config import Config
-from stepscope.simulate.fault import Chosen, Place, Plan, apply
+from stepscope.simulate.fault import Chosen, apply
 from stepscope.simulate.gpu import gpu_of
-from stepscope.simulate.group import Groups, all_reduce, all_to_all, groups_in, transfer
-from stepscope.simulate.model import Maker, Op, Workload
+from stepscope.simulate.group import (
+    Group,
+    Groups,
+    all_gather,
+    all_reduce,
+    all_to_all,
+    groups_in,
+    reduce_scatter,
+    transfer,
+)
+from stepscope.simulate.maker import Maker
+from stepscope.simulate.model import Op, Workload
+from stepscope.simulate.plan import Place, Plan
 from stepscope.simulate.workload import TINY, Size, update, workload
 
 (
@@ -34,7 +47,8 @@ from stepscope.simulate.workload import TINY, Size, update, workload
     NODES,  # (number): the first of the nodes that follow, among all of the run
     STEP,  # (number): a step begins
     END_STEP,  # (): it ends; the host waits where it is too far ahead
-) = range(17)
+    ALLOCATE,  # (ns): the allocator gives memory back and takes it again, once the device is idle
+) = range(18)
 
 Instruction = tuple[Any, ...]
 LOADER_NS = 300_000
@@ -42,6 +56,8 @@ LOADER_NS = 300_000
 OP_HOST_NS = 15_000
 """About what the host needs for an op, Python included: for estimates only."""
 ITEM_PAUSE_NS = 20_000
+ALLOCATIONS = 3
+"""Places of a forward pass at which a fragmented allocator frees and allocates."""
 
 
 class Programs:
@@ -76,9 +92,17 @@ class Programs:
                 length=size.length,
                 seed=config.seed,
                 number=number,
+                first=0,
+                last=config.num_played - 1,
+                period=config.period,
             )
             apply(plan, chosen, culprit, place)
         return plan
+
+    @property
+    def num_ops(self) -> int:
+        """Ops of a step, about."""
+        return self._host_ns() // OP_HOST_NS
 
     def _host_ns(self) -> int:
         work = self.config.work(self.config.sized[0])
@@ -92,10 +116,15 @@ class Programs:
         if plan.is_tiny:
             tiny = TINY[self.config.model]
             return workload(
-                self.config.model, self.config.gpu, Size(tiny.batch, tiny.length, tiny.width, size.num_layers)
+                self.config.model,
+                self.config.gpu,
+                Size(tiny.batch, tiny.length, tiny.width, size.num_layers),
+                variation=plan.variation,
             )
         length = plan.lengths[micro_batch]
-        return self.config.work(Size(size.batch, length, size.width, size.num_layers), plan.load)
+        return self.config.work(
+            Size(size.batch, length, size.width, size.num_layers), plan.load, plan.variation
+        )
 
     def step(self, step: int, plan: Plan, lucky_layer: float) -> list[Instruction]:
         """One step. `lucky_layer`, 0..1, says where in the forward pass a collection of garbage comes."""
@@ -111,6 +140,8 @@ class Programs:
                 num_bytes = max(int(pageable * PAGEABLE_RATE / 1e9), 1)
             program.append((COPY, op, num_bytes * config.num_micro_batches, pageable))
         gc_layer = first + int(lucky_layer * (last - first)) if plan.gc_ns else -1
+        # The allocator finds nothing that fits a few times, at the larger tensors.
+        short = range(first, last, -(-(last - first) // ALLOCATIONS)) if plan.allocator_ns else range(0)
         nodes = sum(len(layer) for layer in works[0].layers[first:last])
         for kind, m in _schedule(groups.stage, groups.num_stages, config.num_micro_batches):
             base = (step * config.num_micro_batches + m) * nodes
@@ -123,6 +154,8 @@ class Programs:
                     program += _forward(works[m], first, number, groups.experts)
                     if number == gc_layer and m == 0:
                         program.append((GC, plan.gc_ns))
+                    if number in short and m == 0:
+                        program.append((ALLOCATE, plan.allocator_ns // len(short)))
                     if plan.sync_ns is not None and number + 1 < last:
                         program += [(ITEM,), (PAUSE, plan.sync_ns)]
                 if groups.stage < groups.num_stages - 1:
@@ -135,15 +168,15 @@ class Programs:
                 is_last = m == config.num_micro_batches - 1
                 program.append((THREAD, 1))
                 buckets = config.buckets if is_last and groups.reduce is not None else 0
-                program += _backward(works[m], first, last, groups, buckets)
+                program += _backward(works[m], first, last, groups, _Reduction.of(config, buckets))
                 program.append((THREAD, 0))
                 if groups.stage:
                     program += _transfer(groups, elements, False, True)
-        program += _update(works[0], first, last, config)
+        program += _update(works[0], first, last, config, groups.reduce)
         program += self._marked(plan, works[0], first, last)
         program.append((END_STEP,))
-        if step == config.steps - 1:
-            program.append((DRAIN,))  # as the profiler does when it stops
+        if step in config.drained_steps:
+            program.append((DRAIN,))  # as the profiler does when it starts and when it stops
         return program
 
     def _marked(self, plan: Plan, work: Workload, first: int, last: int) -> list[Instruction]:
@@ -211,13 +244,37 @@ def _forward(work: Workload, first: int, number: int, experts: Any) -> tuple[Ins
     return tuple(program)
 
 
+@dataclass(frozen=True, slots=True)
+class _Reduction:
+    """How gradients are shared: in how many buckets, whether beside the backward pass, whether each rank
+    keeps all of them, and by what their bytes are multiplied."""
+
+    buckets: int
+    is_overlapped: bool
+    is_sharded: bool
+    scale: float
+
+    @classmethod
+    def of(cls, config: Config, buckets: int) -> _Reduction:
+        return cls(buckets, config.overlap, config.shard, config.exchange_scale)
+
+    def exchange(self, group: Group, num_parameters: int) -> Instruction:
+        make = reduce_scatter if self.is_sharded else all_reduce
+        return (EXCHANGE, make(group, max(int(num_parameters * self.scale), 1)))
+
+
 @lru_cache(maxsize=1024)
-def _backward(work: Workload, first: int, last: int, groups: Groups, buckets: int) -> tuple[Instruction, ...]:
-    """From the last node to the first; a bucket of gradients goes out when it is full."""
+def _backward(
+    work: Workload, first: int, last: int, groups: Groups, reduction: _Reduction
+) -> tuple[Instruction, ...]:
+    """From the last node to the first; a bucket of gradients goes out when it is full, or, where nothing
+    overlaps, after the last of them."""
     nodes = [node for layer in work.layers[first:last] for node in layer]
     total = sum(node.num_parameters for node in nodes if not node.is_local)
-    filled, sent = 0, 0
+    filled, sent, buckets = 0, 0, reduction.buckets
     program: list[Instruction] = []
+    kept: list[Instruction] = []
+    issued = program if reduction.is_overlapped else kept
     for place in range(len(nodes) - 1, -1, -1):
         node = nodes[place]
         if node.exchange_bytes and groups.experts is not None:
@@ -229,20 +286,29 @@ def _backward(work: Workload, first: int, last: int, groups: Groups, buckets: in
             filled += node.num_parameters
         is_full = buckets and filled - sent >= total / buckets
         if buckets and groups.reduce is not None and filled > sent and (is_full or place == 0):
-            program.append((EXCHANGE, all_reduce(groups.reduce, filled - sent)))
+            issued.append(reduction.exchange(groups.reduce, filled - sent))
             sent = filled
     if buckets and groups.reduce is not None:
         if sent < filled:
-            program.append((EXCHANGE, all_reduce(groups.reduce, filled - sent)))
-        program.append((AWAIT, f"reduce {groups.reduce.name}"))
+            issued.append(reduction.exchange(groups.reduce, filled - sent))
+        program += [*kept, (AWAIT, f"reduce {groups.reduce.name}")]
     return tuple(program)
 
 
 @lru_cache(maxsize=256)
-def _update(work: Workload, first: int, last: int, config: Config) -> tuple[Instruction, ...]:
-    ops = _update_ops(config.gpu, config.sized[1], work.optimizer, work.num_parameters(first, last))
+def _update(
+    work: Workload, first: int, last: int, config: Config, group: Group | None
+) -> tuple[Instruction, ...]:
+    """The optimizer; where each rank has updated its share alone, the shares are gathered."""
+    num, mates = work.num_parameters(first, last), 1 if group is None else len(group.ranks)
+    own = math.ceil(num / mates) if config.shard else num
+    ops = _update_ops(config.gpu, config.sized[1], work.optimizer, own)
     mark = f"Optimizer.step#{work.optimizer}.step"
-    return ((OPEN, mark), *((OP, op, None) for op in ops), (CLOSE,))
+    program: list[Instruction] = [(OPEN, mark), *((OP, op, None) for op in ops), (CLOSE,)]
+    if config.shard and group is not None:
+        shared = max(int(num * config.exchange_scale), 1)
+        program += [(EXCHANGE, all_gather(group, shared)), (AWAIT, f"reduce {group.name}")]
+    return tuple(program)
 
 
 @lru_cache(maxsize=256)

@@ -8,9 +8,14 @@ from typing import Any
 
 from stepscope.simulate.clock import clock_of
 from stepscope.simulate.cluster import Cluster
-from stepscope.simulate.config import START_NS
-from stepscope.simulate.fault import FAULTS, ranks_of
+from stepscope.simulate.config import START_NS, Config, Recording
+from stepscope.simulate.counter.meter import BIN_NS
+from stepscope.simulate.counter.place import Place, host_of, num_nodes, places
+from stepscope.simulate.counter.scrape import Collected, scraped_ns
+from stepscope.simulate.counter.timeline import Timeline
+from stepscope.simulate.fault import FAULTS, Chosen, ranks_of
 from stepscope.simulate.group import groups_in
+from stepscope.simulate.logs.train import style_of
 
 SCHEMA = "stepscope.truth/1"
 
@@ -18,9 +23,9 @@ SCHEMA = "stepscope.truth/1"
 def truth_of(cluster: Cluster) -> dict[str, Any]:
     """Clocks, faults, step times and who was last where, as JSON values. Times are true nanoseconds."""
     config = cluster.config
-    without = Cluster(config, ()) if config.faults else cluster
+    without = Cluster(config, (), is_metered=False) if config.faults else cluster
     steps, healthy = _steps(cluster), _steps(without)
-    for row, other in zip(steps, healthy, strict=True):
+    for row, other in zip(steps, healthy, strict=False):  # a hang ends before
         if config.faults:
             row["dur_ns_without"] = other["dur_ns"]
     given = dataclasses.asdict(config)
@@ -28,18 +33,16 @@ def truth_of(cluster: Cluster) -> dict[str, Any]:
         "schema": SCHEMA,
         "arguments": {**given, "faults": [str(each) for each in config.faults]},
         "start_ns": START_NS,
-        "ranks": [_rank(cluster, rank) for rank in range(config.ranks)],
+        "ranks": [_rank(cluster, place) for place in places(config)],
         "faults": [
             {
                 "name": chosen.name,
-                "severity": chosen.severity,
-                "magnitude": FAULTS[chosen.name].magnitude(chosen.severity),
+                "severity": chosen.severity if chosen.magnitude is None else None,
+                "magnitude": chosen.much,
                 "unit": FAULTS[chosen.name].unit,
-                "steps": [
-                    chosen.first or 0,
-                    config.steps - 1 if chosen.last is None else min(chosen.last, config.steps - 1),
-                ],
-                "ranks": ranks_of(chosen, culprit, config.ranks, config.pipeline_stages),
+                "steps": _fault_steps(config, chosen),
+                "onset_ns": _onset_ns(cluster, _fault_steps(config, chosen)[0]),
+                **_subject(config, ranks_of(chosen, culprit, config.ranks, config.pipeline_stages)),
                 "reason": FAULTS[chosen.name].reason,
             }
             for chosen, culprit in cluster.faults
@@ -49,8 +52,64 @@ def truth_of(cluster: Cluster) -> dict[str, Any]:
     }
     if config.faults:
         made["step_ns_without"] = _mean(healthy)
+    if config.telemetry is not None:
+        made["telemetry"] = _telemetry(cluster, config.telemetry)
     made["collectives"] = _collectives(cluster)
     return made
+
+
+def _fault_steps(config: Config, chosen: Chosen) -> list[int]:
+    """First and last step of a fault. A run that hangs does so in a step that nobody finishes."""
+    if chosen.name == "hang" and config.hang_step is not None:
+        return [config.hang_step, config.hang_step]
+    last = config.steps - 1 if chosen.last is None else min(chosen.last, config.steps - 1)
+    return [chosen.first or 0, last]
+
+
+def _onset_ns(cluster: Cluster, step: int) -> int:
+    """When the step before was done on the last device."""
+    if not step:
+        return START_NS
+    return max(ends[min(step, len(ends)) - 1] for ends in cluster.step_end_ns)
+
+
+def _subject(config: Config, ranks: list[int]) -> dict[str, Any]:
+    """Ranks, and the devices and hosts that they are on."""
+    where = places(config)
+    return {
+        "ranks": ranks,
+        "devices": [where[rank].uuid for rank in ranks],
+        "nodes": sorted({where[rank].host for rank in ranks}),
+    }
+
+
+def _telemetry(cluster: Cluster, recording: Recording) -> dict[str, Any]:
+    """Of each host: how old its counters are when they are scraped, and the clock of what scrapes."""
+    timeline = Timeline(cluster)
+    nodes = []
+    for number in range(num_nodes(cluster.config)):
+        at = Collected.of(timeline, number, recording)
+        lags = [at.lag_ns(true_ns) for true_ns in scraped_ns(timeline, number, recording)]
+        known = [lag for lag in lags if lag is not None]
+        nodes.append(
+            {
+                "node": number,
+                "host": host_of(cluster.config, number),
+                "lag_ns": round(sum(known) / max(len(known), 1)),
+                "lag_range_ns": [min(known, default=0), max(known, default=0)],
+                "skew_ns": round(1e6 * recording.skew_ms),
+                "num_scrapes": len(known),
+            }
+        )
+    return {
+        "collect_ns": recording.collect_ms * 1_000_000,
+        "scrape_ns": recording.scrape_ms * 1_000_000,
+        "start_ns": timeline.start_ns,
+        "steps_end_ns": timeline.end_ns,
+        "end_ns": timeline.start_ns + timeline.num_bins * BIN_NS,
+        "log_style": style_of(cluster.config),
+        "nodes": nodes,
+    }
 
 
 def _mean(steps: list[dict[str, int]]) -> int:
@@ -67,7 +126,8 @@ def _steps(cluster: Cluster) -> list[dict[str, int]]:
     ]
 
 
-def _rank(cluster: Cluster, rank: int) -> dict[str, Any]:
+def _rank(cluster: Cluster, place: Place) -> dict[str, Any]:
+    rank = place.rank
     clock, groups = clock_of(cluster.config, rank), groups_in(cluster.config, rank)
     return {
         "rank": rank,
@@ -76,6 +136,9 @@ def _rank(cluster: Cluster, rank: int) -> dict[str, Any]:
         "base_ns": clock.base_ns,
         "stage": groups.stage,
         "replica": groups.replica,
+        "host": place.host,
+        "pid": place.pid,
+        "device": {"index": place.index, "uuid": place.uuid, "pci_bus_id": place.pci_bus_id},
         "step_end_ns": cluster.step_end_ns[rank],
     }
 
@@ -85,6 +148,8 @@ def _collectives(cluster: Cluster) -> list[dict[str, Any]]:
     rows = []
     for (lane, number), meeting in cluster.meetings.by_key.items():
         exchange, start = meeting.exchange, meeting.start_ns
+        if meeting.step not in cluster.config.traced:
+            continue
         latest = max(start.values())
         ranks = list(exchange.members)
         rows.append(

@@ -8,17 +8,19 @@ from functools import lru_cache
 
 from stepscope.model.error import UsageError
 from stepscope.simulate.gpu import Gpu, gpu_of
+from stepscope.simulate.maker import Maker
 from stepscope.simulate.model import (
     BF16,
     BYTE,
     FLOAT,
     LONG,
     NOTHING,
+    PLAIN,
     Kernel,
     Layer,
-    Maker,
     Node,
     Op,
+    Variation,
     Workload,
     arguments,
     tensor,
@@ -30,6 +32,8 @@ HEAD_SIZE = 128
 EXPERTS_PER_RANK = 2
 CHOSEN_EXPERTS = 2
 """Experts that each token is sent to."""
+OFF_GRID = 3
+"""By how much a misaligned model is narrower than the grid."""
 ADAM_BYTES = 22
 """Moved per parameter of an update: weight and gradient in two bytes, both moments in four, read and
 written."""
@@ -62,9 +66,18 @@ TINY = {
 
 
 @lru_cache(maxsize=256)
-def workload(model: str, gpu: str, size: Size, stretch: float = 1.0, load: float = 1.0) -> Workload:
+def workload(
+    model: str,
+    gpu: str,
+    size: Size,
+    stretch: float = 1.0,
+    load: float = 1.0,
+    variation: Variation = PLAIN,
+) -> Workload:
     """The model at this size; `load` is this rank's share of the tokens against an equal one (moe)."""
-    make = Maker(gpu_of(gpu), stretch)
+    make = Maker(gpu_of(gpu), stretch, variation)
+    if variation.misaligned != 1.0:
+        size = Size(size.batch, size.length, size.width - OFF_GRID, size.num_layers)
     if model == "transformer":
         return _transformer(make, size)
     if model == "moe":
@@ -118,7 +131,7 @@ def update(make: Maker, optimizer: str, num_parameters: int) -> tuple[Op, ...]:
         op, functor = "aten::_fused_sgd_", f"{space}FusedSgdMathFunctor<c10::BFloat16, 3>"
         table = f"{space}TensorListMetadata<3>"
     name = f"void {space}multi_tensor_apply_kernel<{table}, {functor}, float>({table}, {functor}, float)"
-    kernel = make.kernel(name, make.gpu.time_ns(0, each, 1.0), (320, 1, 1), (512, 1, 1), 48)
+    kernel = make.kernel(name, make.gpu.time_ns(0, each, 1.0), (320, 1, 1), (512, 1, 1), 48, num_bytes=each)
     return (Op(op, arguments([NOTHING] * 5), (kernel,) * num),)
 
 
@@ -130,27 +143,35 @@ def _copied(make: Maker, shape: tuple[int, ...], of: str) -> tuple[Op, int]:
 
 def _transformer(make: Maker, size: Size, load: float | None = None) -> Workload:
     b, s, h = size.batch, size.length, size.width
-    heads = max(h // HEAD_SIZE, 1)
-    width = h // heads
+    inner = h if h % 8 == 0 else h + OFF_GRID  # of attention, which keeps its grid
+    heads = max(inner // HEAD_SIZE, 1)
+    width = inner // heads
     add = ("aten::add", "at::native::CUDAFunctor_add<c10::BFloat16>", (b, s, h), "AddBackward0", None, 2)
-    layer: list[Node] = [
-        make.norm((b, s), h),
-        make.linear((b, s), h, 3 * h),
-        make.attention(b, s, heads, width),
-        make.linear((b, s), h, h),
-        make.pointwise(*add),
-        make.norm((b, s), h),
-    ]
-    if load is None:
-        layer += [
-            make.linear((b, s), h, 4 * h),
-            make.pointwise("aten::gelu", _GELU, (b, s, 4 * h), "GeluBackward0", "aten::gelu_backward"),
-            make.linear((b, s), 4 * h, h),
+
+    def layer() -> Layer:
+        nodes: list[Node] = [
+            make.norm((b, s), h),
+            make.linear((b, s), h, 3 * inner),
+            make.attention(b, s, heads, width),
+            make.linear((b, s), inner, h),
+            make.pointwise(*add),
+            make.norm((b, s), h),
         ]
-    else:
-        layer += _experts(make, b, s, h, load)
-    layer.append(make.pointwise(*add))
-    layers = (_embedding(make, b, s, h), *(tuple(layer),) * size.num_layers, _head(make, b, s, h))
+        if load is None:
+            nodes += [
+                make.linear((b, s), h, 4 * h),
+                make.pointwise("aten::gelu", _GELU, (b, s, 4 * h), "GeluBackward0", "aten::gelu_backward"),
+                make.linear((b, s), 4 * h, h),
+            ]
+        else:
+            nodes += _experts(make, b, s, h, load)
+        nodes.append(make.pointwise(*add))
+        return tuple(nodes)
+
+    num = size.num_layers
+    is_mixed = 0 < make.variation.plain_share < 1  # else all layers are one
+    middle = tuple(layer() for _ in range(num)) if is_mixed else (layer(),) * num
+    layers = (_embedding(make, b, s, h), *middle, _head(make, b, s, h))
     return Workload(layers, _copied(make, (b, s), LONG), "AdamW")
 
 

@@ -180,6 +180,7 @@ UNIT: Mapping[str, Text] = {
     "syncs": Text(en="syncs", zh="次同步"),
     "ops": Text(en="ops", zh="个算子"),
     "optimizers": Text(en="optimizers", zh="个优化器"),
+    "cores": Text(en="cores", zh="核"),
 }
 
 HEALTH_CODE: Mapping[str, Text] = {

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from stepscope.diagnose.word import whose
 from stepscope.model import report
 from stepscope.model.text import Lang, duration, percent
-from stepscope.views import markdown_job
+from stepscope.views import markdown_counter, markdown_job
 from stepscope.views.detail import input_error, withheld_why
 from stepscope.views.label import (
     brackets,
@@ -87,6 +87,7 @@ def render(report_: report.Report, lang: Lang = "en") -> str:
     head += _first_change(report_, lang)
     sections = [_card(card, report_, lang) for card in report_.cards]
     sections += markdown_job.sections(report_, lang, escaped, code, _fold)
+    sections += markdown_counter.sections(report_, lang, escaped, code, _html, _fold)
     if report_.top_operators:
         sections.append(_operators(report_, lang))
     sections += _memory(report_, lang)

@@ -60,6 +60,68 @@ class RankPart(msgspec.Struct, frozen=True, kw_only=True):
     part: str
 
 
+class SignalPoint(msgspec.Struct, frozen=True, kw_only=True):
+    """One sample of a signal, when it was read: no lag is taken off."""
+
+    at_ns: int
+    value: float
+
+
+class WalkStation(msgspec.Struct, frozen=True, kw_only=True):
+    """One station of a walk, in its place."""
+
+    rank: int | None
+    device: report.Device | None
+    place: int
+    text: str
+    status: str
+    said: str
+
+
+_OWNED = ("device.index", "device.uuid", "host", "name", "source", "signal", "unit")
+"""What tells whose sample a row of `signal_points` or `signal_steps` is."""
+
+
+def _owner(each: report.SignalSummary) -> tuple[Cell, ...]:
+    return (
+        each.device.index, each.device.uuid, each.host, each.name, each.source, each.signal, each.unit
+    )  # fmt: skip
+
+
+def _points(whole: report.Report) -> Iterator[tuple[tuple[Cell, ...], SignalPoint]]:
+    for each in whole.signals:
+        for at_ns, value in each.points:
+            yield _owner(each), SignalPoint(at_ns=at_ns, value=value)
+
+
+def _signal_steps(whole: report.Report) -> Iterator[tuple[tuple[Cell, ...], report.SignalStep]]:
+    for each in whole.signals:
+        yield from ((_owner(each), step) for step in each.by_step)
+
+
+def _pattern_evidence(whole: report.Report) -> Iterator[tuple[tuple[Cell, ...], report.Evidence]]:
+    for each in whole.patterns:
+        uuid = None if each.device is None else each.device.uuid
+        for name, side in (("as_written", each.as_written), ("effective", each.effective)):
+            yield from (((each.pattern, name, uuid), row) for row in side.evidence)
+
+
+def _walks(whole: report.Report) -> Iterator[tuple[tuple[Cell, ...], WalkStation]]:
+    for walk in whole.walks:
+        for place, step in enumerate(walk.steps, 1):
+            yield (
+                (walk.walk, walk.title),
+                WalkStation(
+                    rank=walk.rank,
+                    device=walk.device,
+                    place=place,
+                    text=step.text,
+                    status=step.status,
+                    said=step.said,
+                ),
+            )
+
+
 def _lateness(whole: report.Report) -> Iterator[tuple[tuple[Cell, ...], RankStep]]:
     if whole.lateness is None:
         return
@@ -133,10 +195,22 @@ _TABLES: dict[str, tuple[type[msgspec.Struct], tuple[str, ...], _Source]] = {
     "lateness": (RankStep, (), _lateness),
     "rank_map": (RankPart, (), _rank_map),
     "clocks": (report.RankClock, (), _in("clocks", "ranks")),
+    "signals": (report.SignalSummary, (), _plain("signals")),
+    "signal_points": (SignalPoint, _OWNED, _points),
+    "signal_steps": (report.SignalStep, _OWNED, _signal_steps),
+    "telemetry_clocks": (report.TelemetryClock, (), _in("clocks", "telemetry")),
+    "events": (report.Event, (), _plain("events")),
+    "progress": (report.Progress, (), _plain("progress")),
+    "patterns": (report.Pattern, (), _plain("patterns")),
+    "pattern_evidence": (report.Evidence, ("pattern", "side", "device.uuid"), _pattern_evidence),
+    "walks": (WalkStation, ("walk", "title"), _walks),
+    "hints": (report.Hint, (), _plain("hints")),
     "what_if": (report.WhatIf, (), _in("replay", "what_if")),
     "critical_path": (report.PathPart, (), _in("replay", "critical_path")),
 }
 TABLES = tuple(_TABLES)
+_FRONT: dict[str, Kind] = {"device.index": "integer"}
+"""Columns in front that are no texts."""
 
 
 @cache
@@ -144,7 +218,7 @@ def columns(name: str) -> tuple[Column, ...]:
     """The columns of a table, always the same."""
     part, before, _ = _TABLES[name]
     own = sorted(_columns(part, "", ()), key=lambda column: column.name != "rank")
-    return (*(Column(each, "text", ()) for each in before), *own)
+    return (*(Column(each, _FRONT.get(each, "text"), ()) for each in before), *own)
 
 
 def table(whole: report.Report, name: str) -> Table:
@@ -178,7 +252,11 @@ def _without_none(kind: Any) -> Any:
 
 
 def _holds_parts(kind: Any) -> bool:
-    return any(isinstance(each, type) and issubclass(each, msgspec.Struct) for each in typing.get_args(kind))
+    """Whether a list holds parts or pairs: those are a table of their own."""
+    return any(
+        typing.get_origin(each) is tuple or (isinstance(each, type) and issubclass(each, msgspec.Struct))
+        for each in typing.get_args(kind)
+    )
 
 
 def _cell(part: Any, path: tuple[str, ...]) -> Cell:

@@ -65,6 +65,7 @@ from stepscope.views.shape import (
     rest_rows,
     told_issues,
 )
+from stepscope.views.terminal_counter import counters, job_lines
 from stepscope.views.terminal_job import ranks, what_if
 
 __all__ = ["render_explain", "render_report", "render_rules"]
@@ -95,8 +96,10 @@ def render_report(report_: report.Report, console: Console, lang: Lang = "en") -
     _rows(page, report_)
     for card in report_.cards:
         _card(page, report_, card)
+    job_lines(page, report_)
     ranks(page, report_)
     what_if(page, report_)
+    counters(page, report_)
     _operators(page, report_)
     _memory(page, report_)
     _undecided(page, report_)

@@ -60,7 +60,8 @@ def loaded(samples: Samples) -> Rows:
         if np.isnan(power).all():
             return np.zeros(len(samples), dtype=bool)
         low, high = np.nanpercentile(power, (5, 95))
-        return np.asarray(power > (low + high) / 2, dtype=bool) if high > 1.3 * low else ~np.isnan(power)
+        # Power that hardly varies may be that of rest as well as that of load.
+        return np.asarray((power > (low + high) / 2) & (high > 1.3 * low), dtype=bool)
     with np.errstate(invalid="ignore"):
         return np.asarray(value >= LOADED, dtype=bool)
 

@@ -82,6 +82,7 @@ from stepscope.model.report.memory import (
     Memory,
     MemoryBasis,
     MemoryCategory,
+    MemoryEstimate,
     MemoryGrowth,
     MemoryKind,
     MemoryPeak,
@@ -160,6 +161,7 @@ __all__ = [
     "Memory",
     "MemoryBasis",
     "MemoryCategory",
+    "MemoryEstimate",
     "MemoryGrowth",
     "MemoryKind",
     "MemoryPeak",
@@ -290,6 +292,8 @@ class Report(Part, frozen=True, kw_only=True):
     """What single signals suggest; empty without telemetry."""
     memory: tuple[Memory, ...] = field(default_factory=written)
     """For every (rank, device) and recording of its allocator a row; empty where none was recorded."""
+    memory_estimates: tuple[MemoryEstimate, ...] = ()
+    """What training is reckoned to need, beside what each device uses; only where parameters were told."""
     findings: tuple[Finding, ...] = field(default_factory=written)
     """Consequences after causes, then by cost."""
     cards: tuple[Card, ...] = field(default_factory=written)

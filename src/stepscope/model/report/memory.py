@@ -233,3 +233,43 @@ class Memory(Part, frozen=True, kw_only=True):
     """Only of a snapshot: the 20 stacks that hold the most, largest first."""
     out_of_memory: tuple[OutOfMemory, ...] = field(default_factory=written)
     """Only of a snapshot: requests that failed, latest first, at most 20."""
+
+
+class MemoryEstimate(Part, frozen=True, kw_only=True):
+    """What the states of training need, reckoned from the number of parameters, beside what is used.
+
+    What they leave of the memory in use is activations, the framework's cache and its fragments, buffers of
+    collectives, and contexts.
+    """
+
+    num_parameters: int
+    """As given."""
+    weights_bytes: int
+    """Of all parameters, undivided."""
+    gradients_bytes: int
+    """Of all parameters, undivided."""
+    optimizer_bytes: int
+    """Of all parameters, undivided: with mixed precision the copy in full precision is among them."""
+    states_bytes: int
+    """The sum of the three."""
+    stage: int
+    """What is sharded: 0 nothing, 1 the optimizer's states, 2 gradients too, 3 weights too."""
+    num_shards: int
+    """Ranks that it is sharded over."""
+    num_slices: int
+    """Tensor times pipeline parallel: each holds a part of all three."""
+    per_device_bytes: int
+    """What of it one device holds."""
+    device: Device | None = None
+    """Whose memory it is held against."""
+    rank: int | None = None
+    """Absent where it is not known."""
+    used_bytes: int | None = None
+    """The most memory in use; absent where it was not measured."""
+    present_bytes: int | None = None
+    """The device's memory; absent where it is not known."""
+    unexplained_bytes: int | None = None
+    """`used_bytes` less `per_device_bytes`; absent where that is negative: then it is divided further than
+    given."""
+    least_division: int | None = None
+    """Where more was reckoned than is used: by how much the states must be divided at least."""

@@ -12,10 +12,12 @@ from importlib import resources
 from stepscope.diagnose.word import VERDICT
 from stepscope.model import report
 from stepscope.model.text import Lang, Text
+from stepscope.views.counter import device_rows
 from stepscope.views.detail import input_error, withheld_why
 from stepscope.views.html.card import card
 from stepscope.views.html.chart import timeline_head, timeline_lanes
 from stepscope.views.html.column import drawn, folded
+from stepscope.views.html.counter import counters, follows, job
 from stepscope.views.html.fill import definitions
 from stepscope.views.html.markup import Child, Markup, code, tag
 from stepscope.views.html.memory import memory
@@ -24,6 +26,7 @@ from stepscope.views.html.replay import replay
 from stepscope.views.html.row import where
 from stepscope.views.html.step import steps
 from stepscope.views.html.table import INPUTS, OTHERS
+from stepscope.views.html.trend import overlay
 from stepscope.views.html.work import HOTTEST, WORKED_ON
 from stepscope.views.json import embedded
 from stepscope.views.label import brackets, colon, counted, withheld_name, word
@@ -151,8 +154,10 @@ def _timelines(report_: report.Report, lang: Lang) -> tuple[Text | str, Child] |
     if not shown:
         return None
     made: list[Child] = []
+    devices = device_rows(report_)
     for place, timeline in enumerate(shown):
-        head, lanes = timeline_head(timeline, report_, lang), timeline_lanes(timeline, lang)
+        head = timeline_head(timeline, report_, lang)
+        lanes = [timeline_lanes(timeline, lang), overlay(timeline, devices, report_, lang)]
         if place == 0:
             made += [tag("p", head, class_="facts"), lanes]
         else:
@@ -197,12 +202,15 @@ def _next(report_: report.Report, lang: Lang) -> tuple[Text | str, Child] | None
 
 _SECTIONS: dict[str, Section] = {
     "cards": _cards,
+    "job": job,
     "where": where,
     "data": _health,
     "ranks": ranks,
     "replay": replay,
     "steps": steps,
     "timeline": _timelines,
+    "counters": counters,
+    "follows": follows,
     "hottest": _operators,
     "memory": memory,
     "open": _open,

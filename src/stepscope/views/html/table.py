@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from stepscope.model import report
-from stepscope.model.text import Lang, Text, number, scaled
+from stepscope.model.text import Lang, Text, scaled
+from stepscope.views.counter_word import moment, subject, value_of
 from stepscope.views.detail import input_error
 from stepscope.views.html.column import (
     RANK,
@@ -11,7 +12,6 @@ from stepscope.views.html.column import (
     Table,
     as_count,
     as_device,
-    as_name,
     as_scaled,
     as_share,
     as_time,
@@ -19,6 +19,7 @@ from stepscope.views.html.column import (
     column,
 )
 from stepscope.views.html.markup import code
+from stepscope.views.label_signal import EVENT_KIND, signal_name
 
 _CALLS = column(Text(en="calls", zh="次数"), "count", as_count)
 
@@ -28,7 +29,7 @@ def _signal(head: Text, field: str) -> Column:
 
     def cell(row: report.SignalSummary, lang: Lang) -> str:
         value: float | None = getattr(row, field)
-        return "" if value is None else number(value, row.unit)
+        return value_of(row, value, lang)
 
     return Column(head, cell)
 
@@ -67,13 +68,46 @@ SIGNALS = Table(
     Text(en="Telemetry", zh="遥测"),
     lambda r: r.signals,
     (
+        RANK,
         column(Text(en="device", zh="设备"), "device", as_device, is_number=False),
-        column(Text(en="signal", zh="信号"), "signal", as_name, is_number=False),
+        column(Text(en="of it", zh="其中"), "name", is_number=False),
+        column(Text(en="host", zh="主机"), "host", is_number=False),
+        Column(
+            Text(en="signal", zh="信号"),
+            lambda row, lang: [signal_name(row.signal, lang), " ", code(row.signal)],
+            is_number=False,
+        ),
         _signal(Text(en="mean", zh="平均"), "mean"),
         _signal(Text(en="least", zh="最小"), "min"),
         _signal(Text(en="most", zh="最大"), "max"),
         column(Text(en="samples", zh="样本"), "samples", as_count),
         column(Text(en="coverage", zh="覆盖"), "coverage", as_share),
+        column(Text(en="source", zh="来源"), "source", is_number=False),
+    ),
+    most=200,
+)
+
+
+def _by_step(report_: report.Report) -> list[tuple[report.SignalSummary, report.SignalStep]]:
+    return [(each, step) for each in report_.signals for step in each.by_step]
+
+
+SIGNAL_STEPS = Table(
+    "signal-steps",
+    Text(en="Telemetry by step", zh="各步的遥测"),
+    _by_step,
+    (
+        Column(
+            Text(en="device", zh="设备"),
+            lambda row, lang: subject(row[0].device, row[0].rank, lang),
+            is_number=False,
+        ),
+        Column(
+            Text(en="signal", zh="信号"), lambda row, lang: signal_name(row[0].signal, lang), is_number=False
+        ),
+        Column(Text(en="step", zh="步"), lambda row, lang: str(row[1].step)),
+        Column(Text(en="mean", zh="平均"), lambda row, lang: value_of(row[0], row[1].value, lang)),
+        Column(Text(en="samples", zh="样本"), lambda row, lang: f"{row[1].samples:,}"),
     ),
 )
 EVENTS = Table(
@@ -81,7 +115,8 @@ EVENTS = Table(
     Text(en="Events", zh="事件"),
     lambda r: r.events,
     (
-        column(Text(en="kind", zh="类型"), "kind", is_number=False),
+        Column(Text(en="when", zh="时间"), lambda row, lang: moment(row.at_ns), is_number=False),
+        Column(Text(en="kind", zh="类型"), lambda row, lang: EVENT_KIND[row.kind].in_(lang), is_number=False),
         column(Text(en="severity", zh="严重程度"), "severity", as_word, is_number=False),
         column(Text(en="text", zh="内容"), "text", is_number=False),
         column(Text(en="code", zh="编号"), "code"),
@@ -109,5 +144,5 @@ INPUTS = Table(
         column(Text(en="SHA-256", zh="SHA-256"), "sha256", lambda v, _: v and code(v[:12]), is_number=False),
     ),
 )
-OTHERS = (COLLECTIVES, SIGNALS, EVENTS)
+OTHERS = (COLLECTIVES, SIGNALS, SIGNAL_STEPS, EVENTS)
 """Tables behind the answer, in the order of the page. What a report does not have leaves no trace."""

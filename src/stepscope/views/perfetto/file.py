@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.model.analysis import IdleSpans
-from stepscope.model.report import IDLE_CAUSES, Report
+from stepscope.model.report import IDLE_CAUSES, Report, TelemetryClock
+from stepscope.model.sample import Telemetry
 from stepscope.model.text import Lang
 from stepscope.model.trace import Trace
 from stepscope.trace.link import Activities
@@ -20,20 +21,22 @@ from stepscope.views.perfetto.events import Events, Flows, memory_counters
 from stepscope.views.perfetto.group import MAX_ID, Group, Pids, groups_of, track_name
 from stepscope.views.perfetto.lane import placed
 from stepscope.views.perfetto.note import NAMES, note_texts
-from stepscope.views.perfetto.packet import CATEGORIES, EVENTS, NOTES, STRINGS, Packets
+from stepscope.views.perfetto.packet import CATEGORIES, EVENTS, INSTANT, NOTES, STRINGS, Packets
+from stepscope.views.perfetto.telemetry import AROUND_NS, owner_tracks
 from stepscope.views.perfetto.verdict import (
     TITLES,
     Extent,
     Mark,
     card_marks,
+    event_marks,
     finding_marks,
     step_marks,
 )
 
 EXTREME = 1 << 62
 """No time and no duration of an event is as large: 146 years."""
-_THEIRS = 1_000_000
-"""Where recorded processes begin in the order of groups: what we found stands above them."""
+_COUNTERS, _THEIRS = 500_000, 1_000_000
+"""Where groups of telemetry and recorded processes begin in the order: what we found stands above them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,9 @@ class Written:
     """What went into the file. `slices` are complete events, `marks` slices of our own tracks.
 
     `left_out` events have a time far from all others, which the health report calls bad; `shortened` ones a
-    negative duration: they are slices without length that say what was written.
+    negative duration: they are slices without length that say what was written. `samples` of telemetry are
+    values of counters; `outside` are samples and events of logs that are not in the file, for they lie long
+    before or after the traces.
     """
 
     slices: int = 0
@@ -51,6 +56,8 @@ class Written:
     marks: int = 0
     left_out: int = 0
     shortened: int = 0
+    samples: int = 0
+    outside: int = 0
 
     def __add__(self, other: Written) -> Written:
         return Written(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
@@ -67,6 +74,7 @@ class PerfettoFile:
         self._pids = Pids()
         self._groups: dict[str, int] = {}
         self._has_clock = False
+        self._extent: Extent | None = None
         self.written = Written()
 
     def add_trace(
@@ -82,6 +90,7 @@ class PerfettoFile:
         spans, instants = trace.spans, trace.instants
         is_kept = ~is_far & (spans.ts_ns >= 0) & (spans.ts_ns < EXTREME) & (spans.dur_ns < EXTREME)
         extent = _extent(trace, is_kept)
+        self._extent = _joined(self._extent, extent)
         if extent is not None and trace.anchor != "none" and not self._has_clock:
             packets.clock(extent[0])
             self._has_clock = True
@@ -132,6 +141,36 @@ class PerfettoFile:
             packets.flush()
             self.written += Written(marks=len(spans.cause))
 
+    def add_telemetry(
+        self,
+        telemetry: Sequence[Telemetry],
+        lags: Mapping[str, TelemetryClock],
+        lang: Lang,
+        ranks: Mapping[str, int] | None = None,
+    ) -> None:
+        """Signals of devices, hosts and processes, behind the traces that they go with (`owner_tracks`)."""
+        owners, outside = owner_tracks(telemetry, lags, self._extent, lang, ranks)
+        count = samples = 0
+        for owner in owners:
+            packets = Packets(self._sink, next(self._sequences))
+            group = next(self._uuids)
+            if not self._has_clock:
+                first = [int(each.at_ns[0]) for each in owner.counters]
+                packets.clock(min([*first, *(each.marks[0].start_ns for each in owner.slices if each.marks)]))
+                self._has_clock = True
+            packets.track(group, None, owner.title, _COUNTERS + group)
+            for place, counter in enumerate(owner.counters):
+                uuid = next(self._uuids)
+                packets.counter(uuid, group, counter.name, None if counter.is_bytes else counter.unit, place)
+                for at_ns, value in zip(counter.at_ns.tolist(), counter.value.tolist(), strict=True):
+                    packets.count(uuid, at_ns, value)
+                count += len(counter.at_ns)
+                samples += int((~np.isnan(counter.value)).sum())
+            for place, track in enumerate(owner.slices, len(owner.counters)):
+                self._add_marks(packets, group, track.name, track.marks, place)
+            packets.flush()
+        self.written += Written(counters=count, samples=samples, outside=outside)
+
     def add_report(
         self, report: Report, owners: Sequence[str | None], extents: Sequence[Extent | None], lang: Lang
     ) -> None:
@@ -146,7 +185,31 @@ class PerfettoFile:
                 tracks.append((f"{owner}: {steps}" if owner else steps, step_marks(report, i)))
         for place, (title, marks) in enumerate(tracks):
             self._add_marks(packets, group, title, marks, 100 * place)
+        self._add_events(packets, group, event_marks(report, lang), lang)
         packets.flush()
+
+    def _add_events(self, packets: Packets, group: int, marks: Sequence[Mark], lang: Lang) -> None:
+        """Instants on a track of their own, but for those far from the traces."""
+        low, high = 0, EXTREME
+        if self._extent is not None:
+            around = max(AROUND_NS, self._extent[1] - self._extent[0])
+            low, high = max(0, self._extent[0] - around), self._extent[1] + around
+        shown = sorted(
+            (mark for mark in marks if low <= mark.start_ns < high), key=lambda mark: mark.start_ns
+        )
+        self.written += Written(marks=len(shown), outside=len(marks) - len(shown))
+        if not shown:
+            return
+        packets.track(uuid := next(self._uuids), group, TITLES["events"].in_(lang), 50)
+        for mark in shown:
+            packets.begin(
+                uuid,
+                mark.start_ns,
+                packets.id_of(EVENTS, mark.name),
+                packets.id_of(CATEGORIES, mark.category),
+                [(packets.id_of(NOTES, key), value, False) for key, value in mark.notes],
+                kind=INSTANT,
+            )
 
     def _group(self, packets: Packets, owner: str) -> int:
         """The group of our tracks about one trace, or about all."""
@@ -222,3 +285,9 @@ def _extent(trace: Trace, is_kept: npt.NDArray[np.bool_]) -> Extent | None:
     if not len(start):
         return None
     return int(start.min()), int((start + np.maximum(trace.spans.dur_ns[is_kept], 0)).max())
+
+
+def _joined(one: Extent | None, other: Extent | None) -> Extent | None:
+    if one is None or other is None:
+        return one or other
+    return min(one[0], other[0]), max(one[1], other[1])

@@ -87,13 +87,17 @@ class Packets:
         track.sibling_order_rank = rank
         track.sibling_merge_behavior = pb.TrackDescriptor.SIBLING_MERGE_BEHAVIOR_NONE
 
-    def counter(self, uuid: int, parent: int, name: str) -> None:
-        """A track of a number of bytes over time."""
+    def counter(self, uuid: int, parent: int, name: str, unit: str | None = None, rank: int = 0) -> None:
+        """A track of a number over time: of bytes, or of a `unit`, which may be empty."""
         track = self._packet().track_descriptor
         track.uuid = uuid
         track.parent_uuid = parent
         track.name = name
-        track.counter.unit = BYTES
+        track.sibling_order_rank = rank
+        if unit is None:
+            track.counter.unit = BYTES
+        else:
+            track.counter.unit_name = unit
 
     def intern(self, kind: str, strings: Iterable[tuple[int, str]]) -> None:
         """Give ids to strings of one kind (`EVENTS`, `CATEGORIES`, `NOTES`, `STRINGS`)."""
@@ -157,13 +161,16 @@ class Packets:
         packet.track_event.type = END
         packet.track_event.track_uuid = track
 
-    def count(self, track: int, at_ns: int, value: int) -> None:
-        """A counter's value from here on."""
+    def count(self, track: int, at_ns: int, value: int | float) -> None:
+        """A counter's value from here on; NaN where there is none."""
         packet = self._packet()
         packet.timestamp = at_ns
         packet.track_event.type = COUNTER
         packet.track_event.track_uuid = track
-        packet.track_event.counter_value = value
+        if isinstance(value, int):
+            packet.track_event.counter_value = value
+        else:
+            packet.track_event.double_counter_value = value
 
 
 def _sound(text: str) -> str:

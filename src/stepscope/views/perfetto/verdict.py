@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from stepscope.model import report
 from stepscope.model.text import Lang, Text
 from stepscope.views.label import colon, word
+from stepscope.views.label_signal import EVENT_KIND
+from stepscope.views.shape import device_name
 
 Extent = tuple[int, int]
 
@@ -16,6 +18,7 @@ TITLES = {
     "findings": Text(en="findings", zh="发现"),
     "steps": Text(en="steps", zh="步"),
     "idle": Text(en="idle causes", zh="空闲原因"),
+    "events": Text(en="events", zh="事件"),
 }
 """What our tracks are called. Categories and arguments are keys of the report, in English always."""
 
@@ -66,6 +69,19 @@ def finding_marks(report_: report.Report, extents: Sequence[Extent | None], lang
             notes.append(("explained by", finding.explained_by))
         name = f"{word(finding.severity, lang)}{colon(lang)}{finding.title}"
         marks.append(Mark(*when, name, f"stepscope.finding.{finding.severity}", tuple(notes)))
+    return marks
+
+
+def event_marks(report_: report.Report, lang: Lang) -> list[Mark]:
+    """What telemetry and logs say happened, each an instant."""
+    marks = []
+    for event in report_.events:
+        kind = EVENT_KIND[event.kind].in_(lang) + ("" if event.code is None else f" {event.code}")
+        notes: list[tuple[str, int | str]] = [("severity", event.severity)]
+        notes += [] if event.rank is None else [("rank", event.rank)]
+        notes += [] if event.device is None else [("device", device_name(event.device))]
+        name = f"{kind}{colon(lang)}{event.text}"
+        marks.append(Mark(event.at_ns, event.at_ns, name, f"stepscope.event.{event.kind}", tuple(notes)))
     return marks
 
 

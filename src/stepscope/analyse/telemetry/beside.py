@@ -1,0 +1,203 @@
+"""One device beside its peers, its processes and the log: numbers that need more than its own counters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from stepscope.analyse.telemetry.check import correlation
+from stepscope.analyse.telemetry.device import QUIET, busy
+from stepscope.analyse.telemetry.table import Samples
+from stepscope.model import report
+from stepscope.model.interval import Intervals
+from stepscope.model.peer import PeerTable
+from stepscope.model.sample import Series, Telemetry, Topology
+from stepscope.trace.kernel_class import classify
+
+CLOCK_BOUND = frozenset({"gemm", "convolution", "attention"})
+"""Classes of kernels that the clock of the multiprocessors bounds; the others wait for memory."""
+LEAST_KERNEL_SHARE = 0.02
+"""Kernels of one kind that take less of a rank's time tell nothing of its speed."""
+
+
+def slowdowns(tables: Sequence[PeerTable]) -> list[dict[str, float]]:
+    """`matrix_slowdown` and `other_slowdown` of each rank: time of its kernels against what the same ones (by
+    name, grid and block) take on the median of the other ranks. Absent of one rank alone, and where ranks
+    have no kernels in common."""
+    means: dict[int, dict[int, float]] = {}
+    for place, table in enumerate(tables):
+        kernels = table.kernels
+        for key, count, total in zip(
+            kernels.key.tolist(), kernels.count.tolist(), kernels.total_ns.tolist(), strict=True
+        ):
+            if count:
+                means.setdefault(key, {})[place] = total / count
+    found = []
+    for place, table in enumerate(tables):
+        sums = {"matrix": [0.0, 0.0], "other": [0.0, 0.0]}
+        kernels = table.kernels
+        for key, name, count, total in zip(
+            kernels.key.tolist(),
+            kernels.name_id.tolist(),
+            kernels.count.tolist(),
+            kernels.total_ns.tolist(),
+            strict=True,
+        ):
+            others = [mean for at, mean in means.get(key, {}).items() if at != place]
+            if others and count:
+                kind = "matrix" if classify(table.texts[name])[0] in CLOCK_BOUND else "other"
+                sums[kind][0] += total
+                sums[kind][1] += float(np.median(others)) * count
+        whole = sum(own for own, _ in sums.values())
+        found.append(
+            {
+                f"{kind}_slowdown": own / usual
+                for kind, (own, usual) in sums.items()
+                if usual > 0 and own >= LEAST_KERNEL_SHARE * whole
+            }
+        )
+    return found
+
+
+def clock_numbers(numbers: Mapping[str, float], account: report.Accounting) -> dict[str, float]:
+    """`clock_bound_share`: what a lower clock costs in the kernels that it bounds. The loss is that under a
+    reason, where there is one, else that against the highest clock."""
+    compute = account.compute
+    if compute is None or account.total_ns <= 0 or account.device.kind == "cpu":
+        return {}
+    matrix = sum(int(getattr(compute, f"{kind}_ns")) for kind in CLOCK_BOUND)
+    loss = numbers.get("clock_loss_share", numbers.get("clock_drop_share"))
+    if loss is None:
+        return {}
+    return {"clock_bound_share": matrix / account.total_ns * min(loss, 1.0)}
+
+
+def contention(numbers: Mapping[str, float], account: report.Accounting) -> dict[str, float]:
+    """`contended_share`: whatever others on the device take, by the counters or by the kernels that take
+    longer, both those that the clock bounds and those that memory does."""
+    if account.total_ns <= 0 or account.device.kind == "cpu":
+        return {}
+    taken = []
+    beyond = numbers.get("busy_beyond_trace")
+    if beyond is not None:
+        taken.append(max(beyond, 0.0))
+    slower = [numbers[name] for name in ("matrix_slowdown", "other_slowdown") if name in numbers]
+    if slower:
+        least = min(slower)
+        taken.append(account.compute_ns / account.total_ns * max(0.0, 1.0 - 1.0 / least) if least > 0 else 0)
+    return {"contended_share": max(taken)} if taken else {}
+
+
+def processes(
+    telemetry: Sequence[Telemetry], samples: Samples, own: frozenset[int], present: float | None
+) -> dict[str, float]:
+    """Processes on the device that are none of the job's; empty where no source lists processes, or none of
+    those listed anywhere is the job's (then its numbers are of another namespace)."""
+    listed = [s for source in telemetry for s in source.series if s.owner.kind == "process" and len(s)]
+    everywhere = {series.owner.pid for series in listed}
+    if not listed or not own & everywhere:
+        return {}
+    mine = [series for series in listed if _is_on(series, samples)]
+    if not mine:
+        return {}
+    foreign = [series for series in mine if series.owner.pid not in own]
+    found = {"num_foreign_processes": float(len({series.owner.pid for series in foreign}))}
+    memory = sum(float(s.value.max()) for s in foreign if s.signal == "process_memory_bytes")
+    if present:
+        found["foreign_memory_share"] = memory / present
+    shares = [float(s.value.mean()) for s in foreign if s.signal == "process_sm_ratio"]
+    if shares:
+        found["foreign_sm_share"] = sum(shares)
+    return found
+
+
+def _is_on(series: Series, samples: Samples) -> bool:
+    process, device = series.owner, samples.owner
+    if process.uuid and device.uuid:
+        return process.uuid == device.uuid
+    if process.pci_bus_id and device.pci_bus_id:
+        return process.pci_bus_id == device.pci_bus_id and process.host in (None, device.host)
+    return (
+        process.index is not None
+        and process.index == device.index
+        and (None in (process.host, device.host) or process.host == device.host)
+    )
+
+
+def quiet(
+    samples: Samples,
+    steps: Intervals | None,
+    checkpoints: Intervals | None,
+    evaluations: Intervals | None,
+    first_step_ns: int | None,
+) -> dict[str, float]:
+    """Of the readings in which the device is hardly busy: in what share steps went on, a checkpoint was
+    written, an evaluation ran, no step had been yet. Each is absent where logs and traces say nothing of
+    it."""
+    value = busy(samples)
+    with np.errstate(invalid="ignore"):
+        rows = value < QUIET
+    at = samples.middle_ns[rows]
+    if not len(at):
+        return {}
+    found: dict[str, float] = {}
+    for name, when in (
+        ("quiet_while_stepping", steps),
+        ("quiet_in_checkpoint", checkpoints),
+        ("quiet_in_eval", evaluations),
+    ):
+        if when is not None:
+            place = np.searchsorted(when.start, at, side="right") - 1
+            inside = (place >= 0) & (at < when.end[np.maximum(place, 0)]) if len(when) else np.zeros(len(at))
+            found[name] = float(np.mean(inside))
+    if first_step_ns is not None:
+        found["quiet_before_steps"] = float((at < first_step_ns).mean())
+    return found
+
+
+def below_peers(busy_means: Mapping[int, float]) -> dict[int, dict[str, float]]:
+    """Place -> `busy_below_peers`: the median of the others less its own; empty of fewer than two devices."""
+    found = {}
+    for place, own in busy_means.items():
+        others = [value for at, value in busy_means.items() if at != place]
+        if others:
+            found[place] = {"busy_below_peers": float(np.median(others)) - own}
+    return found
+
+
+def faults_with_loader(host: Samples, waits_at: Samples, waits: np.ndarray) -> dict[str, float]:
+    """Correlation of the host's major faults with a device's waiting for input, reading by reading."""
+    faults = host.column("major_page_faults_per_second")
+    if np.isnan(faults).all() or np.isnan(waits).all():
+        return {}
+    place = np.clip(np.searchsorted(host.at_ns, waits_at.at_ns), 0, len(host) - 1)
+    near = np.abs(host.at_ns[place] - waits_at.at_ns) <= max(host.period_ns, 1_000_000_000)
+    value = correlation(np.where(near, faults[place], np.nan), waits)
+    return {} if value is None else {"major_faults_with_loader": value}
+
+
+def way(numbers: Mapping[str, float], link_bytes_per_second: float | None) -> dict[str, float]:
+    """`wrong_way`: 1 where NCCL says that it takes another way than the devices have; absent without its log.
+
+    Shared memory between devices that no link joins is the best way there is.
+    """
+    signs = [numbers[name] > 0 for name in ("nccl_socket_share", "nccl_p2p_disabled") if name in numbers]
+    if "nccl_host_memory_share" in numbers and link_bytes_per_second:
+        signs.append(numbers["nccl_host_memory_share"] > 0)
+    return {"wrong_way": 1.0 if any(signs) else 0.0} if signs else {}
+
+
+def across_sockets(topology: Topology) -> dict[str, float]:
+    """`numa_distance_share`: of the pairs of devices, those that meet across sockets (`SYS`) or only in the
+    host bridges of one (`NODE`)."""
+    devices = [name for name in topology.names if name.upper().startswith("GPU")]
+    pairs = [
+        topology.links[(a, b)]
+        for number, a in enumerate(devices)
+        for b in devices[number + 1 :]
+        if (a, b) in topology.links
+    ]
+    if not pairs:
+        return {}
+    return {"numa_distance_share": sum(link in ("SYS", "NODE") for link in pairs) / len(pairs)}

@@ -1,0 +1,87 @@
+"""Events of logs and counters, each once, and what Xids say of a device. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stepscope.diagnose.signal import device_of
+from stepscope.model import report
+from stepscope.model.log import Log
+from stepscope.model.sample import Owner, Telemetry
+from stepscope.model.xid import Incident, incidents, of_log, of_mark
+
+MOST_EVENTS = 200
+"""Events of a report: the gravest, then the latest."""
+_SEVERITY = {"critical": 0, "warning": 1, "info": 2}
+
+
+def xid_incidents(telemetry: Sequence[Telemetry], logs: Sequence[Log]) -> tuple[Incident, ...]:
+    """Xids of all sources, those that belong together as one."""
+    seen = [of_mark(mark) for source in telemetry for mark in source.marks if mark.kind == "xid"]
+    seen += [of_log(event) for log in logs for event in log.events if event.what == "xid"]
+    return incidents(seen)
+
+
+def events_of(telemetry: Sequence[Telemetry], logs: Sequence[Log]) -> tuple[report.Event, ...]:
+    """What happened, in order of time. An Xid that may be old is none of this time's."""
+    found: list[report.Event] = []
+    for each in xid_incidents(telemetry, logs):
+        if each.at_ns is not None and each.is_new:
+            found.append(
+                report.Event(
+                    at_ns=each.at_ns,
+                    kind="xid",
+                    severity=each.severity,
+                    text=each.text,
+                    code=each.code,
+                    device=device_of(each.owner) if each.owner is not None else None,
+                )
+            )
+    for log in logs:
+        for event in log.events:
+            if event.what != "xid" and event.at_ns is not None:
+                found.append(
+                    report.Event(
+                        at_ns=event.at_ns,
+                        kind=event.kind,  # type: ignore[arg-type]
+                        severity=event.severity,  # type: ignore[arg-type]
+                        text=event.text,
+                        code=event.code,
+                        rank=event.rank if event.rank is not None else log.rank,
+                    )
+                )
+    for source in telemetry:
+        for mark in source.marks:
+            if mark.kind != "xid" and mark.is_new:
+                found.append(
+                    report.Event(
+                        at_ns=mark.at_ns,
+                        kind=mark.kind,  # type: ignore[arg-type]
+                        severity="warning",
+                        text=mark.text,
+                        code=mark.code,
+                        device=device_of(mark.owner) if mark.owner is not None else None,
+                    )
+                )
+    gravest = sorted(found, key=lambda event: (_SEVERITY[event.severity], -event.at_ns))[:MOST_EVENTS]
+    return tuple(sorted(gravest, key=lambda event: event.at_ns))
+
+
+def xid_numbers(told: Sequence[Incident], owner: Owner, is_told: bool) -> dict[str, float]:
+    """`grave_xids` and `milder_xids` of one device; absent where nothing would have told of one."""
+    mine = [each for each in told if each.is_new and each.owner is not None and is_same(each.owner, owner)]
+    if not is_told and not mine:
+        return {}
+    grave = sum(each.severity == "critical" for each in mine)
+    return {"grave_xids": float(grave), "milder_xids": float(len(mine) - grave)}
+
+
+def is_same(one: Owner, other: Owner) -> bool:
+    """Whether two descriptions are of one device: by UUID, else by PCI bus id on one host, else by index."""
+    if one.uuid and other.uuid:
+        return one.uuid == other.uuid
+    if one.host and other.host and one.host != other.host:
+        return False
+    if one.pci_bus_id and other.pci_bus_id:
+        return one.pci_bus_id == other.pci_bus_id
+    return one.index is not None and one.index == other.index

@@ -1,0 +1,143 @@
+"""How the job went forward: steps of logs and traces, and when it was writing, evaluating or starting.
+Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from stepscope.analyse.telemetry.log import growth, step_times
+from stepscope.model import report
+from stepscope.model.analysis import RankAnalysis
+from stepscope.model.interval import NOTHING, Intervals, join, union
+from stepscope.model.log import ABSENT_NS, Log, LogEvent, Progress
+
+USUAL_TIMES = 5
+"""Two lines that lie further apart than so many usual distances have a pause between them, not steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progressed:
+    """When what went on. Intervals are `None` where nothing tells: a log without times, or none."""
+
+    rows: tuple[report.Progress, ...] = ()
+    steps: Intervals | None = None
+    checkpoints: Intervals | None = None
+    evaluations: Intervals | None = None
+    first_step_ns: int | None = None
+    last_step_ns: int | None = None
+    is_over: bool = False
+    """The job reached its last step or ended: silence afterwards is no stall."""
+
+
+def progressed(analyses: Sequence[RankAnalysis], logs: Sequence[Log]) -> Progressed:
+    """What logs and traces together say of it."""
+    rows = tuple(row for log in logs if log.progress is not None for row in _row(log, log.progress))
+    traced = [step for analysis in analyses for step in analysis.steps]
+    in_traces = _intervals((step.start_ns, step.end_ns) for step in traced)
+    timed = [log.progress for log in logs if log.progress is not None and _times(log.progress)[0].size]
+    in_logs = [_stepping(progress) for progress in timed]
+    events = sorted(
+        (event for log in logs for event in log.events if event.at_ns is not None),
+        key=lambda event: event.at_ns or 0,
+    )
+    steps = join(in_traces, *in_logs) if traced or in_logs else None
+    lines = np.unique(np.concatenate([_times(p)[0] for p in timed])) if timed else np.empty(0, dtype=np.int64)
+    first = min([int(_times(p)[0].min()) - _usual(p) for p in timed], default=None)
+    last = max([int(_times(p)[0].max()) for p in timed], default=None)
+    reached = any(p.total is not None and len(p) and int(p.step.max()) >= p.total for p in timed)
+    ended = any(event.kind == "exit" and last is not None and (event.at_ns or 0) >= last for event in events)
+    return Progressed(
+        rows=rows,
+        steps=steps,
+        checkpoints=_during(events, "checkpoint_start", "checkpoint_end", lines),
+        evaluations=_during(events, "eval_start", "eval_end", lines),
+        first_step_ns=first,
+        last_step_ns=last,
+        is_over=reached or ended,
+    )
+
+
+def _intervals(pairs: Iterable[tuple[int, int]]) -> Intervals:
+    found = list(pairs)
+    if not found:
+        return NOTHING
+    start, end = np.array(found, dtype=np.int64).T
+    return union(start, end)
+
+
+def _times(progress: Progress) -> tuple[np.ndarray, np.ndarray]:
+    known = progress.at_ns != ABSENT_NS
+    return progress.at_ns[known], progress.step[known]
+
+
+def _usual(progress: Progress) -> int:
+    """The usual time from one line to the next, 0 of fewer than two."""
+    at = np.sort(_times(progress)[0])
+    return int(np.median(np.diff(at))) if len(at) > 1 else 0
+
+
+def _stepping(progress: Progress) -> Intervals:
+    """From line to line, where the step rose and the distance is no more than a few usual ones."""
+    at, step = _times(progress)
+    usual = _usual(progress)
+    if len(at) < 2:
+        return NOTHING
+    good = (np.diff(step) > 0) & (np.diff(at) <= USUAL_TIMES * max(usual, 1))
+    return union(at[:-1][good], at[1:][good])
+
+
+def _during(events: Sequence[LogEvent], begin: str, end: str, lines: np.ndarray) -> Intervals | None:
+    """From each beginning to its end, or to the next line that states a step; `None` where no log says when
+    it begins or ends, although it has times."""
+    if not len(lines) and not events:
+        return None
+    found = []
+    begun: int | None = None
+    for event in events:
+        at = event.at_ns or 0
+        if event.what == begin and begun is None:
+            begun = at
+        elif event.what == end and begun is not None:
+            found.append((begun, at))
+            begun = None
+        elif begun is not None and len(lines) and (lines > begun).any() and lines[lines > begun][0] <= at:
+            found.append((begun, int(lines[lines > begun][0])))
+            begun = at if event.what == begin else None
+    if begun is not None:
+        later = lines[lines > begun] if len(lines) else lines
+        last = events[-1].at_ns or begun
+        found.append((begun, int(later[0]) if len(later) else last))
+    return _intervals(found)
+
+
+def _row(log: Log, progress: Progress) -> tuple[report.Progress, ...]:
+    if not len(progress):
+        return ()
+    at, _ = _times(progress)
+    _, seconds = step_times(progress)
+
+    def median(name: str) -> float | None:
+        values = progress.column(name)[2]
+        return float(np.median(values)) if len(values) else None
+
+    loss = progress.column("loss")[2]
+    return (
+        report.Progress(
+            source=log.name,
+            first_step=int(progress.step.min()),
+            last_step=int(progress.step.max()),
+            total_steps=progress.total,
+            start_ns=int(at.min()) if len(at) else None,
+            end_ns=int(at.max()) if len(at) else None,
+            step_ns=round(float(np.median(seconds)) * 1e9) if len(seconds) else None,
+            step_growth_ratio=growth(seconds),
+            tokens_per_second=median("tokens_per_second"),
+            samples_per_second=median("samples_per_second"),
+            loss_first=float(loss[0]) if len(loss) else None,
+            loss_last=float(loss[-1]) if len(loss) else None,
+            rank=log.rank,
+        ),
+    )

@@ -1,0 +1,126 @@
+"""Signals of the report: every device's and host's series in a few numbers and points. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.align.attribute import by_step
+from stepscope.analyse.telemetry.table import Rows, Samples
+from stepscope.model import report
+from stepscope.model.analysis import RankAnalysis
+from stepscope.model.sample import F64, Owner, Series
+from stepscope.model.signal import SIGNALS
+from stepscope.model.trace import I64
+
+if TYPE_CHECKING:
+    from stepscope.diagnose.telemetry import Device
+
+MOST_POINTS = 240
+"""Points of one series: two for each of some hundred pixels."""
+GAP_PERIODS = 2.5
+
+
+def summaries(
+    devices: Sequence[Device], hosts: Sequence[Samples], analyses: Sequence[RankAnalysis]
+) -> tuple[report.SignalSummary, ...]:
+    """A row a signal and owner, devices first, in the order of the catalogue."""
+    rows: list[report.SignalSummary] = []
+    for each in devices:
+        rank, windows = None, None
+        if each.place is not None:
+            analysis = analyses[each.place[0]]
+            rank = analysis.rank
+            activity = analysis.devices[each.place[1]].activity
+            if activity is not None and activity.step_start_ns is not None:
+                windows = (activity.step_number, activity.step_start_ns, activity.step_end_ns)
+        rows += _of_owner(each.samples, each.rows, each.source, rank, windows)
+    for each_host in hosts:
+        rows += _of_owner(each_host, np.ones(len(each_host), dtype=bool), "", None, None)
+    return tuple(rows)
+
+
+def device_of(owner: Owner) -> report.Device:
+    """The report's device of an owner."""
+    if owner.kind == "host":
+        return report.Device(kind="host")
+    return report.Device(index=owner.index, uuid=owner.uuid, name=owner.model)
+
+
+def _of_owner(
+    samples: Samples,
+    rows: Rows,
+    source: str,
+    rank: int | None,
+    windows: tuple[I64 | None, I64 | None, I64 | None] | None,
+) -> list[report.SignalSummary]:
+    found = []
+    for name, signal in SIGNALS.items():
+        if name not in samples.columns:
+            continue
+        column = samples.columns[name]
+        known = rows & ~np.isnan(column)
+        value = column[known]
+        is_number = signal.kind in ("gauge", "state")
+        found.append(
+            report.SignalSummary(
+                device=device_of(samples.owner),
+                signal=name,
+                unit=signal.unit,
+                mean=float(value.mean()) if len(value) and is_number and signal.aggregate == "mean" else None,
+                min=float(value.min()) if len(value) and is_number else None,
+                max=float(value.max()) if len(value) and is_number else None,
+                samples=len(value),
+                coverage=coverage(samples.at_ns[known], samples, rows),
+                by_step=_by_step(samples, name, windows) if windows and is_number else (),
+                rank=rank,
+                host=samples.owner.host,
+                source=source or None,
+                points=points(samples.at_ns[~np.isnan(column)], column[~np.isnan(column)]),
+            )
+        )
+    return found
+
+
+def coverage(at_ns: I64, samples: Samples, rows: Rows) -> float | None:
+    """The share of the judged time that the readings cover, each for its own period; `None` of one
+    reading."""
+    times = samples.at_ns[rows]
+    period = samples.period_ns
+    if len(times) < 2 or not period:
+        return None
+    span = int(times[-1] - times[0]) + period
+    gaps = np.diff(np.sort(at_ns)) - period
+    missing = int(gaps[gaps > int((GAP_PERIODS - 1) * period)].sum()) if len(at_ns) > 1 else 0
+    edge = max(0, int(at_ns[0] - times[0])) + max(0, int(times[-1] - at_ns[-1])) if len(at_ns) else span
+    return max(0.0, min(1.0, 1.0 - (missing + edge) / span))
+
+
+def _by_step(
+    samples: Samples, name: str, windows: tuple[I64 | None, I64 | None, I64 | None]
+) -> tuple[report.SignalStep, ...]:
+    number, start, end = windows
+    if number is None or start is None or end is None or not samples.window_ns or not samples.is_lag_known:
+        return ()
+    column = samples.columns[name]
+    known = ~np.isnan(column)
+    series = Series(name, samples.owner, samples.at_ns[known], column[known])
+    told = by_step(series, samples.lag_ns, samples.window_ns, start, end)
+    return tuple(
+        report.SignalStep(step=int(number[each.first]), value=each.value, samples=each.samples)
+        for each in told
+        if each.first == each.last
+    )
+
+
+def points(at_ns: I64, value: F64) -> tuple[tuple[int, float], ...]:
+    """At most `MOST_POINTS` readings: of each equal part the least and the largest, in order of time."""
+    if len(at_ns) <= MOST_POINTS:
+        return tuple(zip(at_ns.tolist(), value.tolist(), strict=True))
+    kept: set[int] = {0, len(at_ns) - 1}
+    for part in np.array_split(np.arange(len(at_ns)), MOST_POINTS // 2 - 1):
+        kept |= {int(part[np.argmin(value[part])]), int(part[np.argmax(value[part])])}
+    order = sorted(kept)
+    return tuple((int(at_ns[n]), float(value[n])) for n in order)

@@ -1,0 +1,376 @@
+"""Telemetry and logs beside the ranks: who is who, on one time axis, and every device's numbers. Pure.
+
+Devices of which only counters are known become rows of their own: rules judge what they can of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import msgspec
+import numpy as np
+
+from stepscope.align.device import Assigned, TraceDevice, assign
+from stepscope.align.lag import Lag, lag_of
+from stepscope.analyse.telemetry import beside, check, device, host, jitter
+from stepscope.analyse.telemetry import log as of_log
+from stepscope.analyse.telemetry.scope import scope, without
+from stepscope.analyse.telemetry.table import Rows, Samples, samples_of
+from stepscope.diagnose.event import events_of, xid_incidents, xid_numbers
+from stepscope.diagnose.memory import observed_device
+from stepscope.diagnose.progress import Progressed, progressed
+from stepscope.diagnose.signal import device_of, summaries
+from stepscope.model import report
+from stepscope.model.activity import Activity
+from stepscope.model.analysis import DeviceAnalysis, RankAnalysis
+from stepscope.model.feature import Observed
+from stepscope.model.hardware import hardware_of
+from stepscope.model.log import Log
+from stepscope.model.peer import PeerTable
+from stepscope.model.sample import Owner, Telemetry
+from stepscope.model.xid import Incident
+
+Key = tuple[str | int | None, ...]
+ENOUGH_ROWS = 5
+"""Readings within the trace from which on it is judged by them alone, and not by the whole recording."""
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One device's counters: which place (analysis, device) of the traces it is, `None` where that is not
+    known, and the rows that are judged."""
+
+    samples: Samples
+    place: tuple[int, int] | None
+    rows: Rows
+    source: str
+    how: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What telemetry and logs add to a report; everything empty without them."""
+
+    analyses: tuple[RankAnalysis, ...]
+    """The analyses, their devices with further numbers."""
+    alone: tuple[Observed, ...] = ()
+    """Devices of which only counters are known."""
+    devices: tuple[Device, ...] = ()
+    clocks: tuple[report.TelemetryClock, ...] = ()
+    lags: Mapping[str, Lag] = field(default_factory=dict)
+    signals: tuple[report.SignalSummary, ...] = ()
+    events: tuple[report.Event, ...] = ()
+    progress: tuple[report.Progress, ...] = ()
+    representative: report.Representative | None = None
+    issues: tuple[report.HealthIssue, ...] = ()
+    has_any: bool = False
+
+
+def beside_ranks(
+    analyses: Sequence[RankAnalysis],
+    telemetry: Sequence[Telemetry],
+    logs: Sequence[Log],
+    tables: Sequence[PeerTable] = (),
+) -> Beside:
+    """Join telemetry and logs to the ranks. Without either nothing is changed."""
+    if not telemetry and not logs:
+        return Beside(tuple(analyses))
+    doubted = scope(telemetry)
+    telemetry = without(telemetry, doubted)
+    found = samples_of(telemetry, ("device",))
+    hosts = samples_of(telemetry, ("host",))
+    assigned = _assigned(analyses, found, telemetry, logs)
+    lags = {source.name: _lag(source, analyses, found, assigned) for source in telemetry}
+    steps = progressed(analyses, logs)
+    devices = [
+        _device(each, place, analyses, telemetry, lags, steps)
+        for each, place in zip(found, assigned, strict=True)
+    ]
+    hosts = [_with_lag(each, telemetry, lags) for each in hosts]
+    means = {n: mean for n, each in enumerate(devices) if (mean := _busy_mean(each)) is not None}
+    peers = beside.below_peers(means)
+    of_ranks = _slowdowns(tables)
+    end = max((int(each.at_ns[-1]) for each in (*found, *hosts) if len(each)), default=None)
+    job = of_log.numbers(logs, end if not steps.is_over else None)
+    xids = xid_incidents(telemetry, logs)
+    own = frozenset(pid for analysis in analyses for pid in analysis.pids)
+    every = [
+        _numbers(n, each, analyses, telemetry, hosts, steps, job, own, peers, of_ranks, xids)
+        | doubted.numbers(each.samples.owner)
+        for n, each in enumerate(devices)
+    ]
+    result, alone = _given(analyses, devices, every, job)
+    clocks = tuple(_clock(source, lags[source.name]) for source in telemetry)
+    return Beside(
+        analyses=result,
+        alone=alone,
+        devices=tuple(devices),
+        clocks=clocks,
+        lags=lags,
+        signals=summaries(devices, hosts, analyses),
+        events=events_of(telemetry, logs),
+        progress=steps.rows,
+        representative=None,
+        issues=(*doubted.issues(), *_issues(telemetry, devices, every, analyses, logs)),
+        has_any=True,
+    )
+
+
+def _assigned(
+    analyses: Sequence[RankAnalysis],
+    found: Sequence[Samples],
+    telemetry: Sequence[Telemetry],
+    logs: Sequence[Log],
+) -> list[Assigned | None]:
+    """Which device of the traces each owner is."""
+    sides = [
+        TraceDevice(
+            place=(n, m),
+            rank=analysis.rank,
+            index=each.accounting.device.index,
+            name=each.accounting.device.name,
+            uuids=analysis.uuids,
+            pids=analysis.pids,
+            activity=each.activity,
+        )
+        for n, analysis in enumerate(analyses)
+        for m, each in enumerate(analysis.devices)
+        if each.accounting.device.kind != "cpu"
+    ]
+    return assign(sides, [each.owner for each in found], telemetry, logs)
+
+
+def _lag(
+    source: Telemetry,
+    analyses: Sequence[RankAnalysis],
+    found: Sequence[Samples],
+    assigned: Sequence[Assigned | None],
+) -> Lag:
+    """The lag of one source against all devices of the traces that it speaks of."""
+    activities: dict[Owner, Activity] = {}
+    for each, who in zip(found, assigned, strict=True):
+        if who is not None and who.place is not None:
+            activity = _of(analyses, who.place).activity
+            if activity is not None:
+                activities[each.owner] = activity
+    return lag_of(source, activities)
+
+
+def _of(analyses: Sequence[RankAnalysis], place: tuple[int, int]) -> DeviceAnalysis:
+    return analyses[place[0]].devices[place[1]]
+
+
+def _source_of(samples: Samples, telemetry: Sequence[Telemetry]) -> Telemetry | None:
+    """The source with most readings of an owner."""
+
+    def count(source: Telemetry) -> int:
+        return max((len(s) for s in source.series if s.owner.key == samples.owner.key), default=0)
+
+    best = max(telemetry, key=count, default=None)
+    return best if best is not None and count(best) else None
+
+
+def _with_lag(samples: Samples, telemetry: Sequence[Telemetry], lags: Mapping[str, Lag]) -> Samples:
+    """The samples on the trace's axis, as far as the lag of their source is known."""
+    source = _source_of(samples, telemetry)
+    if source is None:
+        return samples
+    lag = lags[source.name]
+    return replace(
+        samples,
+        lag_ns=lag.used_ns,
+        window_ns=lag.window_ns or 0,
+        is_lag_known=lag.status in ("found", "declared"),
+    )
+
+
+def _device(
+    samples: Samples,
+    who: Assigned | None,
+    analyses: Sequence[RankAnalysis],
+    telemetry: Sequence[Telemetry],
+    lags: Mapping[str, Lag],
+    steps: Progressed,
+) -> Device:
+    source = _source_of(samples, telemetry)
+    samples = _with_lag(samples, telemetry, lags)
+    place = who.place if who is not None else None
+    rows = np.ones(len(samples), dtype=bool)
+    if steps.first_step_ns is not None:
+        since = samples.middle_ns >= steps.first_step_ns
+        rows = np.asarray(since, dtype=bool) if since.sum() >= ENOUGH_ROWS else rows
+    if place is not None:
+        activity = _of(analyses, place).activity
+        if activity is not None:
+            inside = samples.within(activity.start_ns, activity.end_ns)
+            rows = inside if inside.sum() >= ENOUGH_ROWS else rows
+    return Device(samples, place, rows, source.name if source else "", who.how if who is not None else "")
+
+
+def _busy_mean(each: Device) -> float | None:
+    value = device.busy(each.samples)[each.rows]
+    known = value[~np.isnan(value)]
+    return float(known.mean()) if len(known) else None
+
+
+def _slowdowns(tables: Sequence[PeerTable]) -> dict[int, dict[str, float]]:
+    """Rank -> how much slower its kernels are than its peers'."""
+    found = beside.slowdowns(tables)
+    return {t.rank: each for t, each in zip(tables, found, strict=True) if t.rank is not None}
+
+
+def _host_of(samples: Samples, hosts: Sequence[Samples]) -> Samples | None:
+    """The host that a device is in: by name, or the only one there is."""
+    named = [each for each in hosts if each.owner.host == samples.owner.host]
+    if len(named) == 1:
+        return named[0]
+    return hosts[0] if len(hosts) == 1 else None
+
+
+def _numbers(
+    which: int,
+    each: Device,
+    analyses: Sequence[RankAnalysis],
+    telemetry: Sequence[Telemetry],
+    hosts: Sequence[Samples],
+    steps: Progressed,
+    job: Mapping[str, float],
+    own: frozenset[int],
+    peers: Mapping[int, Mapping[str, float]],
+    of_ranks: Mapping[int, Mapping[str, float]],
+    xids: Sequence[Incident],
+) -> dict[str, float]:
+    """Every number of one device, by feature's name."""
+    samples = each.samples
+    found = dict(job) | device.numbers(samples, each.rows) | jitter.numbers(samples.take(each.rows))
+    found |= dict(peers.get(which, {}))
+    known = hardware_of(samples.owner.model)
+    found |= beside.way(found, known.link_bytes_per_second if known else None)
+    found |= beside.quiet(samples, steps.steps, steps.checkpoints, steps.evaluations, steps.first_step_ns)
+    found |= beside.processes(telemetry, samples, own, device.memory_present(samples))
+    found |= xid_numbers(xids, samples.owner, any(s.signal == "xid" for t in telemetry for s in t.series))
+    for source in telemetry:
+        if source.topology is not None:
+            found |= beside.across_sockets(source.topology)
+    mine = _host_of(samples, hosts)
+    if mine is not None:
+        found |= host.numbers(mine, _same_time(mine, samples, each.rows))
+    if each.place is None:
+        return found
+    analysis = _of(analyses, each.place)
+    rank = analyses[each.place[0]].rank
+    found |= check.numbers(samples, analysis.activity, analysis.accounting)
+    if rank is not None:
+        found |= of_ranks.get(rank, {})
+    if mine is not None and analysis.activity is not None:
+        waits = check.predicted(samples, analysis.activity, "idle_input")
+        found |= beside.faults_with_loader(mine, samples, waits)
+    found |= beside.clock_numbers(found, analysis.accounting)
+    return found | beside.contention(found, analysis.accounting)
+
+
+def _same_time(other: Samples, samples: Samples, rows: Rows) -> Rows:
+    """The readings of another owner in the time of these rows; all where they have none in common."""
+    times = samples.middle_ns[rows]
+    if not len(times):
+        return np.ones(len(other), dtype=bool)
+    slack = max(samples.period_ns, other.period_ns)
+    inside = other.within(int(times[0]) - slack, int(times[-1]) + slack + 1)
+    return inside if inside.any() else np.ones(len(other), dtype=bool)
+
+
+def _given(
+    analyses: Sequence[RankAnalysis],
+    devices: Sequence[Device],
+    every: Sequence[Mapping[str, float]],
+    job: Mapping[str, float],
+) -> tuple[tuple[RankAnalysis, ...], tuple[Observed, ...]]:
+    """The analyses with the numbers of their devices, and devices of which only counters are known.
+
+    What logs say of the job holds for every device. Beside traces a device that is none of theirs says
+    nothing of them: it is only shown.
+    """
+    of_place = {each.place: found for each, found in zip(devices, every, strict=True) if each.place}
+    result = []
+    for n, analysis in enumerate(analyses):
+        mine = tuple(
+            replace(each, numbers={**each.numbers, **of_place.get((n, m), job)})
+            for m, each in enumerate(analysis.devices)
+        )
+        result.append(replace(analysis, devices=mine))
+    if analyses:
+        return tuple(result), ()
+    alone = [
+        observed_device(device_of(each.samples.owner), found, _rank_of(each))
+        for each, found in zip(devices, every, strict=True)
+    ]
+    if not devices and job:
+        alone = [observed_device(report.Device(), job, None)]
+    return tuple(result), tuple(alone)
+
+
+def _rank_of(each: Device) -> int | None:
+    """The rank that the source's own labels give a device."""
+    return None
+
+
+def with_telemetry(
+    clocks: report.Clocks | None, telemetry: tuple[report.TelemetryClock, ...]
+) -> report.Clocks | None:
+    """The clocks with those of telemetry; `None` where there is neither."""
+    if not telemetry:
+        return clocks
+    return msgspec.structs.replace(clocks or report.Clocks(), telemetry=telemetry)
+
+
+def _clock(source: Telemetry, lag: Lag) -> report.TelemetryClock:
+    return report.TelemetryClock(
+        source=source.name,
+        status=lag.status,
+        window_ns=lag.window_ns,
+        lag_ns=lag.lag_ns,
+        lag_range_ns=lag.range_ns,
+    )
+
+
+def _issues(
+    telemetry: Sequence[Telemetry],
+    devices: Sequence[Device],
+    every: Sequence[Mapping[str, float]],
+    analyses: Sequence[RankAnalysis],
+    logs: Sequence[Log],
+) -> tuple[report.HealthIssue, ...]:
+    """What is wrong with telemetry and logs."""
+    noted = [(source.name, note) for source in telemetry for note in source.notes]
+    noted += [(log.name, note) for log in logs for note in log.notes]
+    issues = [
+        report.HealthIssue(code=code, count=count, effect="none", detail=f"{name}: {detail}")
+        for name, (code, count, detail) in noted
+    ]
+    for each, found in zip(devices, every, strict=True):
+        if found.get("counter_is_broken") == 1.0 and each.place is not None:
+            rank = analyses[each.place[0]].rank
+            detail = (
+                f"{each.source}: the counters of {_named(each.samples.owner)} say that nothing ran while the "
+                f"trace has kernels for {100 * found['trace_busy_share']:.0f} % of the same time: the "
+                f"counter "
+                "is broken, the device was not idle"
+            )
+            issues.append(
+                report.HealthIssue(
+                    code="counter_broken",
+                    count=1,
+                    rank=rank,
+                    effect="none",
+                    detail=detail,
+                    affects=("signals",),
+                )
+            )
+    return tuple(issues)
+
+
+def _named(owner: Owner) -> str:
+    return (
+        owner.uuid or owner.pci_bus_id or (f"device {owner.index}" if owner.index is not None else "a device")
+    )

@@ -1,0 +1,175 @@
+"""Telemetry and logs that are given beside traces, or alone: files, folders and servers, read one after
+another.
+
+What cannot be used is an `Input` with its error, like any trace; a folder gives those of its files that are
+telemetry, or logs, and says nothing of the rest.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Mapping, Sequence
+
+from stepscope.model.error import InputError, StepscopeError
+from stepscope.model.log import Log
+from stepscope.model.report import Input, InputKind
+from stepscope.model.sample import Telemetry
+from stepscope.offline.read import Read, refused, unreadable
+from stepscope.sources import file
+
+HOUR_NS = 3_600_000_000_000
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Asked:
+    """What is wanted of a server: the time of the traces and logs, `None` where nothing has any."""
+
+    start_ns: int | None = None
+    end_ns: int | None = None
+    environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Where a token may be named."""
+
+
+def asked_of(traces: Sequence[Read], logs: Sequence[Read]) -> Asked:
+    """The time that a server is asked for, besides its own margin: from an hour before the traces begin, and
+    as the logs go, to the end of both."""
+    starts = [read.input.start_ns - HOUR_NS for read in traces if read.input.start_ns is not None]
+    starts += [read.input.start_ns for read in logs if read.input.start_ns is not None]
+    ends = [read.input.end_ns for read in (*traces, *logs) if read.input.end_ns is not None]
+    return Asked(min(starts, default=None), max(ends, default=None), os.environ)
+
+
+def read_telemetry_inputs(given: Sequence[str], asked: Asked) -> list[Read]:
+    """Every telemetry input, in the order given."""
+    from stepscope.sources.prometheus import is_prometheus_url
+
+    reads: list[Read] = []
+    for path in given:
+        if is_prometheus_url(path):
+            reads.append(_of_server(path, asked))
+        else:
+            reads += _of_path(path, "telemetry", _telemetry, _is_telemetry)
+    return reads
+
+
+def read_log_inputs(given: Sequence[str], pattern: str | None = None) -> list[Read]:
+    """Every log, in the order given. `pattern` is a line pattern of one's own."""
+
+    def one(path: str) -> Read:
+        return _log(path, pattern)
+
+    return [read for path in given for read in _of_path(path, "log", one, _is_log)]
+
+
+def _of_path(
+    path: str, kind: InputKind, read: Callable[[str], Read], is_meant: Callable[[str], bool]
+) -> list[Read]:
+    try:
+        if os.path.isdir(path):
+            names = sorted(
+                os.path.join(folder, name) for folder, _, inside in os.walk(path) for name in inside
+            )
+            meant = [name for name in names if os.path.isfile(name) and is_meant(name)]
+            if not meant:
+                raise InputError(path, f"the directory holds no {kind}", "name the file")
+            return [_read(name, kind, read) for name in meant]
+        return [_read(path, kind, read)]
+    except StepscopeError as error:
+        return [refused(path, error, kind)]
+
+
+def _read(name: str, kind: InputKind, read: Callable[[str], Read]) -> Read:
+    try:
+        return read(name)
+    except StepscopeError as error:
+        return refused(name, error, kind)
+    except OSError as error:
+        return refused(name, unreadable(name, error), kind)
+
+
+def _is_telemetry(path: str) -> bool:
+    from stepscope.sources.telemetry import is_telemetry
+
+    return bool(is_telemetry(path, file.head(path, 65536)))
+
+
+def _is_log(path: str) -> bool:
+    from stepscope.sources.log import is_log
+
+    return bool(is_log(path, file.head(path, 65536)))
+
+
+def _telemetry(name: str) -> Read:
+    from stepscope.sources.telemetry import read_parts
+
+    whole = file.read(name)
+    parts = _named(read_parts(name, data=whole.data), name)
+    return Read(_input(parts, name, whole.num_bytes, whole.sha256), name, telemetry=parts)
+
+
+def _of_server(url: str, asked: Asked) -> Read:
+    from stepscope.sources.prometheus import endpoint_of, read_parts_of_prometheus
+
+    shown = url
+    try:
+        shown = endpoint_of(url, asked.environment).shown
+        end = asked.end_ns
+        parts = read_parts_of_prometheus(
+            url, start_ns=asked.start_ns, end_ns=end, environment=asked.environment
+        )
+    except StepscopeError as error:
+        return refused(shown, error, "telemetry")
+    named = _named(parts, shown)
+    return Read(_input(named, shown, None, None), shown, telemetry=named)
+
+
+def _named(parts: Sequence[Telemetry], name: str) -> tuple[Telemetry, ...]:
+    """The parts of one input under names of their own: each has a lag of its own."""
+    if len(parts) < 2:
+        return tuple(parts)
+    return tuple(dataclasses.replace(part, name=f"{name} ({part.format})") for part in parts)
+
+
+def _log(name: str, pattern: str | None) -> Read:
+    from stepscope.sources.log import read_log
+
+    whole = file.read(name)
+    told = read_log(name, data=whole.data, pattern=pattern)
+    return Read(_log_input(told, whole.num_bytes, whole.sha256), name, log=told)
+
+
+def _input(parts: Sequence[Telemetry], name: str, num_bytes: int | None, sha256: str | None) -> Input:
+    times = [series.at_ns for part in parts if part.time != "none" for series in part.series if len(series)]
+    return Input(
+        kind="telemetry",
+        format=" + ".join(dict.fromkeys(part.format for part in parts)) or None,
+        name=name,
+        bytes=num_bytes,
+        sha256=sha256,
+        events=sum(part.num_samples for part in parts),
+        start_ns=min((int(t[0]) for t in times), default=None),
+        end_ns=max((int(t[-1]) for t in times), default=None),
+        redacted=sum(part.num_redacted for part in parts),
+    )
+
+
+def _log_input(told: Log, num_bytes: int, sha256: str) -> Input:
+    from stepscope.model.log import ABSENT_NS
+
+    times = [e.at_ns for e in told.events if e.at_ns is not None]
+    if told.progress is not None:
+        at = told.progress.at_ns[told.progress.at_ns != ABSENT_NS]
+        times += [int(at.min()), int(at.max())] if len(at) else []
+    return Input(
+        kind="log",
+        format=told.format,
+        name=told.name,
+        bytes=num_bytes,
+        sha256=sha256,
+        rank=told.rank,
+        events=told.num_known,
+        start_ns=min(times, default=None),
+        end_ns=max(times, default=None),
+        redacted=told.num_redacted,
+    )

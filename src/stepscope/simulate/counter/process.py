@@ -1,0 +1,40 @@
+"""Processes on devices, as `nvidia-smi --query-compute-apps … --format=csv -l` prints them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timezone
+
+import numpy as np
+
+from stepscope.simulate.config import START_NS
+from stepscope.simulate.counter.device import State
+from stepscope.simulate.counter.meter import BIN_NS
+from stepscope.simulate.counter.place import Place
+from stepscope.simulate.counter.timeline import STARTED_NS, Timeline
+
+HEADER = "timestamp, gpu_name, gpu_bus_id, gpu_uuid, pid, process_name, used_gpu_memory [MiB]\n"
+EVERY_NS = 5_000_000_000
+OWN, FOREIGN = "/opt/conda/bin/python3.11", "/usr/local/bin/python3"
+
+
+def text(timeline: Timeline, states: list[State], here: list[Place], skew_ns: int) -> Iterator[str]:
+    """The list, again and again, a text a time; by the host's clock, which is UTC."""
+    seed = timeline.cluster.config.seed
+    theirs = [int(np.random.default_rng([seed, 28, place.rank]).integers(20_000, 60_000)) for place in here]
+    order = sorted(range(len(here)), key=lambda number: here[number].index)
+    yield HEADER
+    for at in range(int(EVERY_NS // 10 // BIN_NS), timeline.num_bins, int(EVERY_NS // BIN_NS)):
+        true_ns = timeline.start_ns + at * BIN_NS
+        stamp = datetime.fromtimestamp((true_ns + skew_ns) // 1_000_000 / 1000, tz=timezone.utc)
+        shown = f"{stamp:%Y/%m/%d %H:%M:%S}.{stamp.microsecond // 1000:03d}"
+        lines = []
+        for number in order:
+            place, state = here[number], states[number]
+            own, foreign = state.of["own_bytes"][at], state.of["foreign_bytes"][at]
+            head = f"{shown}, {state.gpu.name}, {place.pci_bus_id}, {place.uuid}"
+            if START_NS - STARTED_NS <= true_ns < timeline.stop_ns:
+                lines.append(f"{head}, {place.pid}, {OWN}, {int(own) >> 20} MiB\n")
+            if foreign > 0:
+                lines.append(f"{head}, {theirs[number]}, {FOREIGN}, {int(foreign) >> 20} MiB\n")
+        yield "".join(lines)
