@@ -181,6 +181,10 @@ UNIT: Mapping[str, Text] = {
     "ops": Text(en="ops", zh="个算子"),
     "optimizers": Text(en="optimizers", zh="个优化器"),
     "cores": Text(en="cores", zh="核"),
+    "processes": Text(en="processes", zh="个进程"),
+    "rows": Text(en="rows", zh="行"),
+    "samples": Text(en="samples", zh="个读数"),
+    "celsius": Text(en="°C", zh="°C"),
 }
 
 HEALTH_CODE: Mapping[str, Text] = {
