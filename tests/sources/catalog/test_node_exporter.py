@@ -79,6 +79,14 @@ def test_stacked_disks_and_interfaces_do_not_count_twice() -> None:
     assert values(telemetry, "network_rx_bytes_per_second") == [400]
 
 
+def test_a_host_that_two_jobs_scrape_counts_once() -> None:
+    def body(n: int) -> str:
+        line = 'node_disk_read_bytes_total{{device="sda",Hostname="a",job="{}"}} {}\n'
+        return line.format("node", n * 1500) + line.format("kubelet", n * 1500)
+
+    assert values(scrapes(body(1), body(2)), "disk_read_bytes_per_second") == [100]
+
+
 def test_gauges_need_no_second_scrape_and_no_time() -> None:
     telemetry = read(
         "node_memory_MemAvailable_bytes 5e+11\nnode_memory_MemTotal_bytes 2e+12\n"
