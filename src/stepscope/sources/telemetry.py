@@ -57,8 +57,8 @@ def read_parts(path: str, *, data: bytes | None = None, name: str | None = None)
 def read_scrapes(files: Sequence[tuple[str, bytes | None]]) -> list[Telemetry]:
     """Files of one scrape each, the time in their names (`dcgm_1700000015.prom`), as one history.
 
-    Of each (path, its bytes, or None to read it). One `Telemetry` an exporter, times `given`. InputError where
-    a name states no time.
+    Of each (path, its bytes, or None to read it). One `Telemetry` an exporter, times `given`. InputError
+    where a name states no time.
     """
     scrapes = []
     for path, data in files:

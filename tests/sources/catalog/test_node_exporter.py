@@ -46,6 +46,7 @@ def test_an_interval_in_which_a_counter_fell_says_nothing() -> None:
     assert values(telemetry, "cpu_user_ratio") == [pytest.approx(10 / 15), pytest.approx(6 / 15)]
     faults = scrapes(*(f"node_vmstat_pgmajfault {n}\n" for n in (3000, 3150, 30, 60)))
     assert values(faults, "major_page_faults_per_second") == [10, 2]
+    assert faults.missing == ()
 
 
 def test_a_gap_between_scrapes_has_no_rate_and_is_said() -> None:
