@@ -149,5 +149,8 @@ def _with_threshold(rule: Rule, name: str, value: object) -> Rule:
 def _moved_question(question: Question | None, feature: Feature, value: float) -> Question | None:
     if question is None:
         return None
-    moved = tuple(c.at(value) if c.feature is feature else c for c in question.settled_by)
-    return replace(question, settled_by=moved)
+
+    def moved(clauses: tuple[Clause, ...]) -> tuple[Clause, ...]:
+        return tuple(c.at(value) if c.feature is feature else c for c in clauses)
+
+    return replace(question, only_if=moved(question.only_if), settled_by=moved(question.settled_by))

@@ -86,3 +86,11 @@ BUS_INSTEAD = Text(
     en="our choice, a tenth: the bytes go over the bus instead",
     zh="自定，十分之一：数据改走了 PCIe",
 )
+TENSOR_PIPES_REST = Text(
+    en="our choice, a twentieth of the cycles: products on tensor cores take many times that",
+    zh="自定，周期的二十分之一：在 tensor core 上做矩阵乘会远高于此",
+)
+FP32_PIPE_WORKS = Text(
+    en="our choice, a fifth of the cycles: products on the vector units keep their pipe busy",
+    zh="自定，周期的五分之一：在向量单元上做矩阵乘会使其流水线繁忙",
+)

@@ -112,12 +112,13 @@ class Reading:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """What stays open although the rule fired: settled only where all of `settled_by` are known to hold,
-    never where it is empty.
+    never where it is empty. Asked only where all of `only_if` are.
 
     `capture` would settle it; `with_all_ranks` instead where every rank of the job was given already.
     `doubt` is what to say where the rule's own cause is in doubt until it is settled: then confidence is low.
     """
 
+    only_if: tuple[Clause, ...] = ()
     settled_by: tuple[Clause, ...] = ()
     missing: tuple[str, ...]
     capture: Capture
@@ -206,7 +207,7 @@ class Rule:
         remedies = (*self.remedies, *(self.on_host.remedies if self.on_host else ()))
         gates = [c for r in remedies for c in (*r.only_if, *r.unless, r.clears)]
         read = [c for r in self.readings for c in r.only_if]
-        asked = self.question.settled_by if self.question else ()
+        asked = (*self.question.only_if, *self.question.settled_by) if self.question else ()
         return (*self.when, *self.unless, *self.corroborated_by, *gates, *read, *asked)
 
     def features(self) -> tuple[Feature, ...]:
@@ -293,6 +294,8 @@ def judge(rule: Rule, facts: Facts) -> Finding | Clear | Undecided:
 
 
 def _is_settled(question: Question, facts: Facts) -> bool:
+    if any(c.known(facts) is not True for c in question.only_if):
+        return True
     return bool(question.settled_by) and all(c.known(facts) is True for c in question.settled_by)
 
 

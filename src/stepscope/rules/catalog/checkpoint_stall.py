@@ -7,6 +7,7 @@ overstates it.
 
 from stepscope.analyse.features import disk_written_share, idle_checkpoint_share, periodic_stall_steps
 from stepscope.analyse.features.host import checkpoint_steps
+from stepscope.analyse.features.telemetry import host_disk_written_bytes_per_second
 from stepscope.model.text import Text
 from stepscope.rules.capture import FEW_STEPS
 from stepscope.rules.rule import Layer, Patch, Remedy, Rule, Subject
@@ -35,7 +36,7 @@ RULE = Rule(
     when=(idle_checkpoint_share >= 0.05,),
     corroborated_by=(disk_written_share >= 0.50,),
     cost=idle_checkpoint_share,
-    shows=(checkpoint_steps, periodic_stall_steps),
+    shows=(checkpoint_steps, periodic_stall_steps, host_disk_written_bytes_per_second),
     checks=(
         Text(
             en="How many steps lie between two checkpoints of the run, and how many in this recording?",

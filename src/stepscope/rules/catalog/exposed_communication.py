@@ -15,9 +15,11 @@ from stepscope.analyse.features import (
 )
 from stepscope.analyse.features.communication import gradient_syncs_per_update, small_of_communication_share
 from stepscope.analyse.features.peer import peer_wait_of_exposed, transfer_link_share
+from stepscope.analyse.features.telemetry import power_limit_share
 from stepscope.model.text import Text
 from stepscope.rules.capture import ALL_RANKS, TRANSPORT
 from stepscope.rules.patch import NO_SYNC
+from stepscope.rules.reference import LOW_POWER
 from stepscope.rules.rule import Layer, Patch, Question, Reading, Remedy, Rule, Subject
 from stepscope.rules.signature import DEVICE, HOST, Lane, Signature
 
@@ -46,7 +48,7 @@ RULE = Rule(
         peer_wait_of_exposed > 0.50,
         transfer_link_share <= 0.10,
     ),
-    corroborated_by=(nvlink_link_share <= 0.10,),
+    corroborated_by=(nvlink_link_share <= 0.10, power_limit_share <= 0.60),
     cost=exposed_communication_share,
     readings=(
         Reading(
@@ -178,6 +180,7 @@ RULE = Rule(
             en="no op of a backward pass at all: the run infers and has no gradients to reduce",
             zh="没有任何反向传播的算子：这是推理，没有梯度可归约",
         ),
+        power_limit_share: LOW_POWER,
         nvlink_link_share: Text(
             en="our choice: the same tenth, seen by the device's own counters",
             zh="自定：同样的十分之一，由设备自身计数器给出",

@@ -12,6 +12,7 @@ from stepscope.analyse.features import (
     pcie_receive_link_share,
     sm_active_mean,
 )
+from stepscope.analyse.features.telemetry import major_faults_with_loader
 from stepscope.model.text import Text
 from stepscope.rules.capture import FEW_STEPS
 from stepscope.rules.reference import BUSY_CORES, LOW_SM_ACTIVE
@@ -44,7 +45,11 @@ RULE = Rule(
         zh="数据加载尚未完成，设备上没有任何任务在运行，这段时间本可用于计算。",
     ),
     when=(idle_input_share >= 0.10,),
-    corroborated_by=(sm_active_mean <= 0.70, pcie_receive_link_share <= 0.50),
+    corroborated_by=(
+        sm_active_mean <= 0.70,
+        pcie_receive_link_share <= 0.50,
+        major_faults_with_loader >= 0.50,
+    ),
     cost=idle_input_share,
     shows=(host_loader_share,),
     checks=(
@@ -99,6 +104,10 @@ RULE = Rule(
             "Mitigating Data Stalls in DNN Training, VLDB 2021, separates fetch, preparation and copy)",
             zh="自定，链路的一半：超过后传输本身可能就是瓶颈（Analyzing and Mitigating Data Stalls in DNN "
             "Training，VLDB 2021，区分了读取、预处理与拷贝）",
+        ),
+        major_faults_with_loader: Text(
+            en="our choice: faults and waiting for input rise and fall together",
+            zh="自定：缺页与等待输入同升同降",
         ),
     },
     needs=FEW_STEPS,

@@ -15,9 +15,10 @@ from stepscope.analyse.features import (
     launches_per_step,
     sm_active_mean,
 )
+from stepscope.analyse.features.telemetry import power_limit_share
 from stepscope.model.text import Text
 from stepscope.rules.capture import FEW_STEPS
-from stepscope.rules.reference import LOW_SM_ACTIVE
+from stepscope.rules.reference import LOW_POWER, LOW_SM_ACTIVE
 from stepscope.rules.rule import Layer, Patch, Remedy, Rule, Subject
 from stepscope.rules.signature import DEVICE, HOST, Lane, Signature
 
@@ -55,7 +56,7 @@ RULE = Rule(
     ),
     when=(idle_launch_share >= 0.15,),
     unless=(idle_compile_share >= 0.05, late_start_launch_share >= 0.50),
-    corroborated_by=(sm_active_mean <= 0.70,),
+    corroborated_by=(sm_active_mean <= 0.70, power_limit_share <= 0.60),
     cost=idle_launch_share,
     shows=(launches_per_step, kernel_median_ns, host_launch_share),
     checks=(
@@ -129,6 +130,7 @@ RULE = Rule(
             zh="自定，超过一半：主机已下发任务，而它超过一毫秒（约为一次下发的百倍）仍未开始",
         ),
         sm_active_mean: LOW_SM_ACTIVE,
+        power_limit_share: LOW_POWER,
         compiled_launch_share: Text(
             en="our choice, a tenth of the launches in compiled regions: the model, or a part "
             "of it, is compiled",

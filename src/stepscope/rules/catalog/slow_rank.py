@@ -5,9 +5,10 @@ the corrected clock, beyond what clocks and ordinary steps hide.
 """
 
 from stepscope.analyse.features.peer import num_late_ranks, num_peers, straggler_cost_share
+from stepscope.analyse.features.telemetry import matrix_slowdown, sm_clock_share
 from stepscope.model.text import Text
-from stepscope.rules.capture import ALL_RANKS
-from stepscope.rules.rule import Layer, Reading, Remedy, Rule, Subject
+from stepscope.rules.capture import ALL_RANKS, CLOCKS
+from stepscope.rules.rule import Layer, Question, Reading, Remedy, Rule, Subject
 from stepscope.rules.signature import Lane, Signature
 
 RULE = Rule(
@@ -29,6 +30,12 @@ RULE = Rule(
     ),
     when=(num_peers > 0, straggler_cost_share >= 0.02),
     cost=straggler_cost_share,
+    question=Question(
+        only_if=(matrix_slowdown >= 1.05,),
+        settled_by=(sm_clock_share >= 0,),
+        missing=("clocks_of_its_device",),
+        capture=CLOCKS,
+    ),
     readings=(
         Reading(
             Text(
@@ -78,6 +85,15 @@ RULE = Rule(
         num_late_ranks: Text(
             en="our choice: from two ranks on that take turns nobody in particular is late",
             zh="自定：两个及以上 rank 轮流迟到时，并非某一个 rank 的问题",
+        ),
+        matrix_slowdown: Text(
+            en="our choice, 5 %: its kernels are slower than the same ones of its peers, and its clock may "
+            "be why",
+            zh="自定，5 %：它的 kernel 比同伴的同样 kernel 慢，原因可能在时钟",
+        ),
+        sm_clock_share: Text(
+            en="known at all: then thermal-throttle, power-cap and locked-clock have been judged",
+            zh="只要已知：thermal-throttle、power-cap 与 locked-clock 即已判定",
         ),
         straggler_cost_share: Text(
             en="our choice: equal devices differ by a percent or two; Understanding Stragglers in Large "

@@ -96,9 +96,9 @@ RULE = Rule(
         ),
         host_iowait_share: Text(
             en="our choice, a twentieth of all processor time: on a host of many cores a few waiting threads "
-            "are no more (SageMaker Debugger's IOBottleneck rule asks for 50 % of one)",
-            zh="自定，全部处理器时间的二十分之一：多核主机上少数等待线程只占这么多"
-            "（SageMaker Debugger 的 IOBottleneck 规则针对单核取 50 %）",
+            "are no more; SageMaker Debugger's IOBottleneck rule asks for 50 %",
+            zh="自定，全部处理器时间的二十分之一：多核主机上少数等待线程只占这么多；"
+            "SageMaker Debugger 的 IOBottleneck 规则取 50 %",
         ),
         major_faults_with_loader: Text(
             en="our choice: faults and waiting for input rise and fall together",

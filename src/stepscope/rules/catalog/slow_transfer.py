@@ -12,6 +12,7 @@ from stepscope.analyse.features.peer import (
     transfer_exposed_share,
     transfer_link_share,
 )
+from stepscope.analyse.features.telemetry import wrong_way
 from stepscope.model.text import Text
 from stepscope.rules.capture import ALL_RANKS, TRANSPORT
 from stepscope.rules.rule import Layer, Patch, Question, Remedy, Rule, Subject
@@ -39,7 +40,13 @@ RULE = Rule(
         transfer_link_share <= 0.10,
     ),
     cost=transfer_exposed_share,
-    question=Question(missing=("nccl_transport",), capture=TRANSPORT, with_all_ranks=TRANSPORT),
+    question=Question(
+        # Whether the way is the right one or not: with NCCL's log it is known.
+        settled_by=(wrong_way >= 0,),
+        missing=("nccl_transport",),
+        capture=TRANSPORT,
+        with_all_ranks=TRANSPORT,
+    ),
     shows=(transfer_bytes_per_second, slower_group_ratio),
     checks=(
         Text(
@@ -83,6 +90,10 @@ RULE = Rule(
             "than "
             "ten times on machines built for training; sockets are slower by more",
             zh="自定，十分之一：训练机型的节点间网络慢于节点内链路，但不到十倍；走 socket 则更慢",
+        ),
+        wrong_way: Text(
+            en="known at all: NCCL's log names the transport, and wrong-transport speaks where it is wrong",
+            zh="只要已知：NCCL 日志给出了传输通道，不对时由 wrong-transport 报告",
         ),
     },
     needs=ALL_RANKS,

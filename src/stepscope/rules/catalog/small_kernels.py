@@ -6,9 +6,10 @@ where kernels are no longer than that, a good part of the time is lost between t
 
 from stepscope.analyse.features import idle_launch_share, kernel_median_ns, launches_per_step
 from stepscope.analyse.features.kernel import batched_launch_share, kernel_gap_share, short_kernel_share
+from stepscope.analyse.features.telemetry import power_limit_share
 from stepscope.model.text import Text
 from stepscope.rules.capture import FEW_STEPS
-from stepscope.rules.reference import OUR_FIVE_PERCENT
+from stepscope.rules.reference import LOW_POWER, OUR_FIVE_PERCENT
 from stepscope.rules.rule import Layer, Patch, Remedy, Rule, Subject
 from stepscope.rules.signature import DEVICE, HOST, Lane, Signature
 
@@ -34,6 +35,7 @@ RULE = Rule(
     ),
     when=(kernel_gap_share >= 0.05, short_kernel_share >= 0.50),
     unless=(idle_launch_share >= 0.15,),
+    corroborated_by=(power_limit_share <= 0.60,),
     cost=kernel_gap_share,
     is_bound=True,
     shows=(kernel_median_ns, launches_per_step),
@@ -74,6 +76,7 @@ RULE = Rule(
     ),
     references={
         kernel_gap_share: OUR_FIVE_PERCENT,
+        power_limit_share: LOW_POWER,
         short_kernel_share: Text(
             en="our choice: half of the kernels are no longer than a few times the pause that starts one",
             zh="自定：一半的 kernel 不超过启动间隙的数倍",

@@ -9,8 +9,10 @@ from stepscope.analyse.features.kernel import (
     off_tensor_cores_saving_share,
     off_tensor_cores_share,
 )
+from stepscope.analyse.features.telemetry import fp32_active_mean, tensor_active_mean
 from stepscope.model.text import Text
 from stepscope.rules.capture import FEW_STEPS
+from stepscope.rules.reference import FP32_PIPE_WORKS, TENSOR_PIPES_REST
 from stepscope.rules.rule import Layer, Patch, Remedy, Rule, Subject
 from stepscope.rules.signature import DEVICE, Lane, Signature
 
@@ -40,6 +42,7 @@ RULE = Rule(
         matrix_share >= 0.10,
         off_tensor_cores_share >= 0.10,
     ),
+    corroborated_by=(tensor_active_mean <= 0.05, fp32_active_mean >= 0.20),
     shows=(off_tensor_cores_saving_share,),
     checks=(
         Text(
@@ -68,6 +71,8 @@ RULE = Rule(
             zh="PyTorch 性能调优指南：混合精度使乘法在 tensor core 上运行；"
             "占一步的十分之一才提示为本工具自定",
         ),
+        tensor_active_mean: TENSOR_PIPES_REST,
+        fp32_active_mean: FP32_PIPE_WORKS,
     },
     needs=FEW_STEPS,
     signature=Signature(

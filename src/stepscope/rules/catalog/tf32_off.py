@@ -5,9 +5,10 @@ fp32 products with ten bits of mantissa.
 """
 
 from stepscope.analyse.features.kernel import matrix_share, tf32_off_share, tf32_saving_share
+from stepscope.analyse.features.telemetry import fp32_active_mean, tensor_active_mean
 from stepscope.model.text import Text
 from stepscope.rules.capture import FEW_STEPS
-from stepscope.rules.reference import TF32
+from stepscope.rules.reference import FP32_PIPE_WORKS, TENSOR_PIPES_REST, TF32
 from stepscope.rules.rule import Layer, Patch, Remedy, Rule, Subject
 from stepscope.rules.signature import DEVICE, Lane, Signature
 
@@ -32,6 +33,7 @@ RULE = Rule(
         matrix_share >= 0.10,
         tf32_off_share >= 0.10,
     ),
+    corroborated_by=(tensor_active_mean <= 0.05, fp32_active_mean >= 0.20),
     cost=tf32_saving_share,
     is_bound=True,
     checks=(
@@ -69,6 +71,8 @@ RULE = Rule(
             zh="自定，与 fp32 部分相同：它们是全部矩阵运算的一部分",
         ),
         tf32_off_share: TF32,
+        tensor_active_mean: TENSOR_PIPES_REST,
+        fp32_active_mean: FP32_PIPE_WORKS,
     },
     needs=FEW_STEPS,
     signature=Signature(

@@ -13,6 +13,7 @@ from stepscope.analyse.features.kernel import (
     memory_bound_kernel_share,
     normalization_kernel_share,
 )
+from stepscope.analyse.features.telemetry import dram_active_mean, tensor_active_mean
 from stepscope.model.text import Text
 from stepscope.rules.capture import SHAPES
 from stepscope.rules.reference import OUR_FIVE_PERCENT
@@ -36,6 +37,7 @@ RULE = Rule(
         zh="逐元素算子链把每个结果写回显存，再由下一个算子读出。融合为一个 kernel 后，每个张量只搬运一次。",
     ),
     when=(memory_bound_kernel_share >= 0.30, fusion_handed_share >= 0.05),
+    corroborated_by=(dram_active_mean >= 0.60, tensor_active_mean <= 0.30),
     cost=fusion_bound_share,
     is_bound=True,
     shows=(elementwise_kernel_share, normalization_kernel_share),
@@ -69,6 +71,14 @@ RULE = Rule(
             "（Ivanov 等，2021）",
         ),
         fusion_handed_share: OUR_FIVE_PERCENT,
+        dram_active_mean: Text(
+            en="our choice, three quarters of what NVIDIA's DCGM guide calls the practical maximum, 0.8",
+            zh="自定，NVIDIA DCGM 指南所称实际上限 0.8 的四分之三",
+        ),
+        tensor_active_mean: Text(
+            en="our choice: products fill the tensor pipes for more than this, where they are the work",
+            zh="自定：若以矩阵乘为主，tensor 流水线的占用会高于此",
+        ),
     },
     needs=SHAPES,
     signature=Signature(
