@@ -129,11 +129,22 @@ def test_where_the_lag_is_not_known_the_span_is_drawn_and_said() -> None:
     assert "trend raw" not in counters
 
 
-def test_without_a_lag_lines_are_dashed_and_no_window_is_shaded_without_a_trace() -> None:
-    page = render(telemetry_alone())
-    counters = page.split('id="counters"')[1].split("</section>")[0]
-    assert len(lines_of(counters, "trend raw")) >= 12
-    assert "traced" not in counters
+def section(page: str) -> str:
+    return page.split('id="counters"')[1].split("</section>")[0]
+
+
+def test_beside_a_trace_lines_of_an_unknown_lag_are_dashed() -> None:
+    text = section(render(replace(measured(), clocks=None)))
+    assert len(lines_of(text, "trend raw")) >= 12
+    assert lines_of(text) == []
+    assert "Dashed lines lie where they were read" in text
+
+
+def test_without_a_trace_there_is_nothing_to_lag_behind_and_no_window() -> None:
+    text = section(render(telemetry_alone()))
+    assert len(lines_of(text)) >= 12
+    assert lines_of(text, "trend raw") == []
+    assert "traced" not in text
 
 
 def test_every_piece_says_its_figures_when_pointed_at() -> None:

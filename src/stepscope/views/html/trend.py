@@ -180,7 +180,7 @@ def _chart(
             _shade(axis, report_),
             tag("path", d=reach, class_="reach") if reach else None,
             tag("path", d=steps, class_="grid") if steps else None,
-            tag("path", d=line, class_="trend raw" if one.is_raw else "trend"),
+            tag("path", d=line, class_="trend raw" if one.is_raw and report_.accounting else "trend"),
             _pointed(one, summary, axis, lang),
         ],
         f"{name}{colon(lang)}{figures}",
