@@ -333,6 +333,14 @@ def test_copies_of_two_scrapers_and_hosts_known_by_address_are_put_right(
         telemetry = read_prometheus(
             server.url, start_ns=begin_ms * MS, end_ns=(begin_ms + 120_000) * MS, margin_ns=0
         )
+        of_host = read_prometheus(
+            server.url + "?host=gpu-node-1",
+            start_ns=begin_ms * MS,
+            end_ns=(begin_ms + 120_000) * MS,
+            margin_ns=0,
+        )
+    # Chosen by the name that one exporter gives, the other of the same address is of the host too.
+    assert _samples(of_host) == _samples(telemetry)
     power = telemetry.of("power_watts")
     assert [s.at_ns.tolist() for s in power] == [[(begin_ms + 15_000 * k) * MS for k in range(8)]]
     # node-exporter's series say 10.0.0.7:9100 alone; dcgm-exporter's say who that is.

@@ -8,6 +8,7 @@ import os
 import socket
 import ssl
 import time
+import tracemalloc
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -236,6 +237,17 @@ def test_an_answer_larger_than_its_bound_is_refused(large: bytes) -> None:
     error = failure(sends(large))
     assert type(error) is RefusedError
     assert "more than 100000 bytes; ask for fewer hosts" in str(error)
+
+
+def test_an_answer_is_unpacked_no_further_than_its_bound() -> None:
+    packed = answer(200, gzip.compress(b"{" + b" " * 50_000_000), "Content-Encoding: gzip")
+    tracemalloc.start()
+    try:
+        failure(sends(packed))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 5_000_000
 
 
 @pytest.mark.parametrize(
