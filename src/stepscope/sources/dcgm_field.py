@@ -25,7 +25,9 @@ class DcgmField:
 
 
 def _ratio(id_: int, signal: str, short: str, *names: str) -> DcgmField:
-    return DcgmField(id_, tuple(f"DCGM_FI_PROF_{name}" for name in names), Field(signal, 1.0, "double"), short)
+    return DcgmField(
+        id_, tuple(f"DCGM_FI_PROF_{name}" for name in names), Field(signal, 1.0, "double"), short
+    )
 
 
 def _rate(id_: int, signal: str, short: str, name: str) -> DcgmField:

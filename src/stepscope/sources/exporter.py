@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -61,10 +62,12 @@ def last_ns(metrics: Sequence[Metric]) -> int | None:
 
 def xid_gauge(gathering: Gathering, series: Iterable[tuple[Owner, Metric]]) -> None:
     """A mark at each edge of a gauge that holds the last Xid. It stays, so its first value may be years old:
-    not new, unless a 0 was seen before it. Labels `err_code`, `err_msg` split one gauge into several series."""
+    not new, unless a 0 was seen before it. Labels `err_code`, `err_msg` split one gauge into several
+    series."""
     by_owner: dict[tuple[str | int | None, ...], list[tuple[int, int, str]]] = {}
     owners: dict[tuple[str | int | None, ...], Owner] = {}
-    for owner, metric in series:
+    for of_series, metric in series:
+        owner = replace(of_series, mig=None)  # an Xid is the device's, on whatever instance it stands
         is_code, _ = reasons(metric.value, "int64")
         message = next((text for name, text in metric.labels.items() if name.lower() == "err_msg"), "")
         rows = by_owner.setdefault(owner.key, [])
@@ -86,6 +89,7 @@ def xid_count(
     gathering: Gathering, owner: Owner, code: int, at_ns: I64, count: F64, start_ns: int, message: str = ""
 ) -> None:
     """A mark at each rise of a count of one Xid. A count that is there when the source begins may be old."""
+    owner = replace(owner, mig=None)
     before = 0.0
     for at, now in zip(at_ns, count, strict=True):
         if now > before:
@@ -99,8 +103,8 @@ def _xid_mark(at_ns: int, code: int, message: str, owner: Owner, is_new: bool) -
 
 
 def rate(gathering: Gathering, at_ns: I64, total: F64) -> tuple[I64, F64]:
-    """(end of each interval, Δtotal / Δt per second) of a counter. Intervals over which it fell (it was reset)
-    are dropped, and so are gaps, over which the mean would be taken for one of the usual interval."""
+    """(end of each interval, Δtotal / Δt per second) of a counter. Intervals over which it fell (it was
+    reset) are dropped, and so are gaps, over which the mean would be taken for one of the usual interval."""
     at_ns, delta, seconds = _differences(gathering, at_ns, total)
     return at_ns, delta / seconds
 
@@ -119,7 +123,9 @@ def _differences(gathering: Gathering, at_ns: I64, total: F64) -> tuple[I64, F64
         return at_ns[:0], np.empty(0), np.empty(0)
     width = np.diff(at_ns)
     is_gap = width > GAP * np.median(width)
-    gathering.note("telemetry_gap", int(np.count_nonzero(is_gap)), "no rate is told over a gap between scrapes")
+    gathering.note(
+        "telemetry_gap", int(np.count_nonzero(is_gap)), "no rate is told over a gap between scrapes"
+    )
     delta = np.diff(total)
     kept = (delta >= 0) & ~is_gap & (width > 0) & np.isfinite(delta)
     return at_ns[1:][kept], delta[kept], width[kept] / 1e9
@@ -144,5 +150,3 @@ def exact_times(metric: Metric) -> tuple[I64, F64]:
     finite = np.isfinite(metric.value)
     at_ns, place = np.unique(metric.at_ns[finite], return_index=True)
     return at_ns, metric.value[finite][place]
-
-

@@ -37,7 +37,8 @@ class _Column:
 
 @dataclass(slots=True)
 class Gathering:
-    """What a source has said so far. One is made for each source, filled, and asked once for its telemetry."""
+    """What a source has said so far. One is made for each source, filled, and asked once for its
+    telemetry."""
 
     format: str
     owners: dict[Key, Owner] = field(default_factory=dict)
@@ -49,26 +50,34 @@ class Gathering:
     num_redacted: int = 0
     names: dict[tuple[Key, str], str] = field(default_factory=dict)
     """The vendor's name of a signal of an owner, as first seen."""
+    _told: set[tuple[int, str, int | None, Key | None]] = field(default_factory=set)
+    _cleaned: dict[Owner, Owner] = field(default_factory=dict)
     _missing: Counter[tuple[str, str | None, str, Key | None]] = field(default_factory=Counter)
     _notes: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     def owner(self, owner: Owner) -> Owner:
-        """The owner as first seen, with what later sights add."""
+        """The owner as first seen, with what later sights add, and without secrets in its names."""
+        owner = self._clean(owner)
         known = self.owners.get(owner.key)
         if known is None:
-            clean = self._clean(owner)
-            self.owners[owner.key] = clean
-            return clean
+            self.owners[owner.key] = owner
+            return owner
         added = {
             name: value
             for name in ("index", "pci_bus_id", "model", "host", "name")
             if getattr(known, name) is None and (value := getattr(owner, name)) is not None
         }
         if added and replace(known, **added).key == known.key:
-            known = self.owners[owner.key] = self._clean(replace(known, **added))
+            known = self.owners[owner.key] = replace(known, **added)
         return known
 
     def _clean(self, owner: Owner) -> Owner:
+        clean = self._cleaned.get(owner)
+        if clean is None:
+            clean = self._cleaned[owner] = self._without_secrets(owner)
+        return clean
+
+    def _without_secrets(self, owner: Owner) -> Owner:
         changed: dict[str, str] = {}
         for name in ("name", "model", "host"):
             text = getattr(owner, name)
@@ -85,7 +94,7 @@ class Gathering:
             return
         clean, count = redact.tree_without_secrets(dict(labels))
         self.num_redacted += count
-        kept = self.labels.setdefault(owner.key, {})
+        kept = self.labels.setdefault(self.owner(owner).key, {})
         for name, value in clean.items():
             there = kept.get(name)
             names = there.split(",") if there else []
@@ -93,9 +102,14 @@ class Gathering:
                 kept[name] = ",".join([*names, value])
 
     def mark(self, mark: Mark) -> None:
+        """The same instant told twice (a device's Xid on each of its instances) is one."""
         text, count = redact.without_secrets(mark.text)
-        self.num_redacted += count
-        self.marks.append(replace(mark, text=text))
+        owner = self.owner(mark.owner) if mark.owner else None
+        is_told = (mark.at_ns, mark.kind, mark.code, owner.key if owner else None)
+        if is_told not in self._told:
+            self._told.add(is_told)
+            self.num_redacted += count
+            self.marks.append(replace(mark, text=text, owner=owner))
 
     def note(self, code: str, count: int, detail: str) -> None:
         if count:
@@ -115,7 +129,7 @@ class Gathering:
         is_value, why = reasons(value, field.blank)
         for reason, count in why.items():
             self.missing(name, signal.name, reason, count, owner)
-        value = np.where(is_value, value, 0.0) * field.factor
+        value = _scaled(np.where(is_value, value, 0.0), field.factor)
         value, can_be = self._possible(signal, owner, value, is_value)
         self.missing(name, signal.name, "out_of_range", int(np.count_nonzero(is_value & ~can_be)), owner)
         kept = is_value & can_be
@@ -168,17 +182,19 @@ class Gathering:
             window_ns=window_ns,
             collect_ns=collect_ns,
             lag_ns=lag_ns,
-            missing=tuple((*missing, *vanished)),
+            missing=(*missing, *vanished),
             marks=tuple(replace(mark, owner=self._known(mark.owner)) for mark in order),
             notes=tuple((code, count, detail) for code, (count, detail) in self._notes.items()),
-            labels={self.owners[key]: kept for key, kept in self.labels.items() if kept and key in self.owners},
+            labels={
+                self.owners[key]: kept for key, kept in self.labels.items() if kept and key in self.owners
+            },
             topology=topology,
             num_samples=self.num_samples,
             num_redacted=self.num_redacted + count,
         )
 
     def _known(self, owner: Owner | None) -> Owner | None:
-        return self.owners.get(owner.key, owner) if owner else None
+        return self.owners.get(self._clean(owner).key, owner) if owner else None
 
     def _series(self) -> list[Series]:
         by_owner: dict[tuple[Key, str], dict[str, dict[int, list[_Column]]]] = {}
@@ -217,7 +233,8 @@ class Gathering:
         host_end: dict[str | None, int] = {}
         for each in lasting:
             host_end[each.owner.host] = max(host_end.get(each.owner.host, 0), last[id(each)])
-        missing, gone = [], {}
+        missing: list[Missing] = []
+        gone: dict[Key, list[Series]] = {}
         for each in lasting:
             own_ns = int(np.median(np.diff(each.at_ns))) if len(each) > 1 else usual_ns
             slack_ns = _LATE * max(own_ns, usual_ns)
@@ -244,6 +261,12 @@ class Gathering:
                 for place in np.flatnonzero(np.diff(each.value) < 0) + 1:
                     text = "the energy counter fell: the driver was loaded again"
                     self.mark(Mark(int(each.at_ns[place]), "start", text, owner=each.owner))
+
+
+def _scaled(value: F64, factor: float) -> F64:
+    """95 per cent are 0.95 and not 0.95 and a little: a factor of one over a whole number divides by it."""
+    over = round(1 / factor)
+    return value / over if factor < 1 and 1 / over == factor else value * factor
 
 
 def _sum(parts: list[tuple[I64, F64]]) -> tuple[I64, F64]:

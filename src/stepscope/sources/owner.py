@@ -29,7 +29,9 @@ _PCI = re.compile(r"(?:([0-9a-fA-F]{1,8}):)?([0-9a-fA-F]{2}):([0-9a-fA-F]{2})\.(
 _DIGITS = re.compile(r"\d{1,6}")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 # `localhost` is what dcgm-exporter prints beside a remote host engine (dcgm-exporter#572).
-_NONE = frozenset(("", "n/a", "na", "none", "null", "unknown", "[n/a]", "4294967295", "65535", "-1", "localhost"))
+_NONE = frozenset(
+    ("", "n/a", "na", "none", "null", "unknown", "[n/a]", "4294967295", "65535", "-1", "localhost")
+)
 
 
 def pci_bus_id(text: str | None) -> str | None:
@@ -56,7 +58,8 @@ def first(lower: Mapping[str, str], names: tuple[str, ...]) -> str | None:
 
 
 def lowered(labels: Mapping[str, str]) -> dict[str, str]:
-    """Labels by their names in lower case: `Hostname` became `hostname` in one release (dcgm-exporter#655)."""
+    """Labels by their names in lower case: `Hostname` became `hostname` in one release
+    (dcgm-exporter#655)."""
     return {name.lower(): value for name, value in labels.items()}
 
 
@@ -78,7 +81,8 @@ def index(lower: Mapping[str, str], names: tuple[str, ...] = INDICES) -> int | N
 
 
 def device(labels: Mapping[str, str], *, is_nvidia: bool = True) -> Owner:
-    """The device of a series. All zeros are no UUID where the vendor says so (device-metrics-exporter#233)."""
+    """The device of a series. All zeros are no UUID where the vendor says so
+    (device-metrics-exporter#233)."""
     lower = lowered(labels)
     uuid = first(lower, UUIDS)
     if uuid is not None and not is_nvidia and not uuid.strip("0-"):

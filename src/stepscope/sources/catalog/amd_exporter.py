@@ -1,4 +1,5 @@
-"""AMD's device-metrics-exporter: per cent, megabytes, microjoules; a prefix `amd_` that may be configured away.
+"""AMD's device-metrics-exporter: per cent, megabytes, microjoules; a prefix `amd_` that may be configured
+away.
 
 A partition other than the first has no sensors of the whole card and reports 0 for them; an index of max-uint
 and a UUID of zeros mean "not available" (device-metrics-exporter#233).
@@ -50,7 +51,8 @@ CLOCKS = {
     "memory": Field("memory_clock_hertz", MEGA),
     "gpu_clock_type_memory": Field("memory_clock_hertz", MEGA),
 }
-"""Of `gpu_clock`, by its label `clock_type`; a card with several engines has one series each (`clock_index`)."""
+"""Of `gpu_clock`, by its label `clock_type`; a card with several engines has one series each
+(`clock_index`)."""
 LINKS = {
     "gpu_xgmi_link_tx": "nvlink_tx_bytes_per_second",
     "gpu_xgmi_link_rx": "nvlink_rx_bytes_per_second",
@@ -73,8 +75,10 @@ def _bare(name: str) -> str:
 
 
 def _without_max(metric: Metric) -> Metric:
-    """A max-uint of 16 or 32 bits is no measurement."""
-    is_max = np.isin(metric.value, (UINT16_MAX, UINT32_MAX)) & (_bare(metric.name) != "gpu_energy_consumed")
+    """A max-uint of 16 or 32 bits is no measurement, nor is an energy of 0 since the driver was loaded:
+    guests and small parts have no such counter (amdsmi#38)."""
+    is_energy = _bare(metric.name) == "gpu_energy_consumed"
+    is_max = metric.value == 0 if is_energy else np.isin(metric.value, (UINT16_MAX, UINT32_MAX))
     return replace(metric, value=np.where(is_max, np.nan, metric.value)) if is_max.any() else metric
 
 
@@ -95,7 +99,9 @@ def _owner(metric: Metric) -> Owner:
 
 
 def _is_clock(metric: Metric) -> bool:
-    return _bare(metric.name) == "gpu_clock" and lowered(metric.labels).get("clock_type", "").lower() in CLOCKS
+    return (
+        _bare(metric.name) == "gpu_clock" and lowered(metric.labels).get("clock_type", "").lower() in CLOCKS
+    )
 
 
 def _clocks(gathering: Gathering, metrics: Sequence[Metric]) -> None:
@@ -130,6 +136,8 @@ def _claims(name: str) -> bool:
     return bare in FIELDS or bare in LINKS or name.startswith(("amd_gpu_", "amd_pcie_")) or bare in _ALSO
 
 
-_ALSO = frozenset("gpu_clock gpu_free_gtt gpu_used_gtt gpu_total_gtt gpu_nodes_total gpu_health gpu_voltage".split())
+_ALSO = frozenset(
+    "gpu_clock gpu_free_gtt gpu_used_gtt gpu_total_gtt gpu_nodes_total gpu_health gpu_voltage".split()
+)
 
 SOURCE = MetricSource(format=FORMAT, title="AMD device-metrics-exporter", claims=_claims, read=read)

@@ -8,7 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stepscope.model.sample import Owner, Telemetry, TimeKind
-from stepscope.sources.exporter import exact_times, last_ns, rate, ratio_of_totals, same_times, scrape_interval_ns
+from stepscope.sources.exporter import (
+    exact_times,
+    last_ns,
+    rate,
+    ratio_of_totals,
+    same_times,
+    scrape_interval_ns,
+)
 from stepscope.sources.field import Field
 from stepscope.sources.formats.metric import Metric
 from stepscope.sources.gather import Gathering
@@ -56,7 +63,11 @@ def _owner(metric: Metric) -> Owner | None:
     container = first(lower, _NAMES)
     if container is None or container == "POD":
         return None
-    place = (first(lower, ("exported_namespace", "namespace")), first(lower, ("exported_pod", "pod")), container)
+    place = (
+        first(lower, ("exported_namespace", "namespace")),
+        first(lower, ("exported_pod", "pod")),
+        container,
+    )
     return Owner(kind="process", host=host(lower), name="/".join(each for each in place if each))
 
 

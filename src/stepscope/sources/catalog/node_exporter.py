@@ -31,7 +31,9 @@ MODES: dict[str, tuple[str, ...]] = {
 }
 """Guests' time is in `user` already, its own counter is another."""
 
-_STACKED_DISK = re.compile(r"(dm-|md|loop|ram|zram|sr|fd)\d+|(sd|hd|vd|xvd)[a-z]+\d+|(nvme\d+n\d+|mmcblk\d+)p\d+")
+_STACKED_DISK = re.compile(
+    r"(dm-|md|loop|ram|zram|sr|fd)\d+|(sd|hd|vd|xvd)[a-z]+\d+|(nvme\d+n\d+|mmcblk\d+)p\d+"
+)
 _STACKED_INTERFACE = re.compile(
     r"lo|veth.*|docker.*|br-.*|virbr.*|cni.*|cali.*|flannel.*|cilium.*|lxc.*|bond\d*|team\d*|tun.*|tap.*|.*\.\d+"
 )
@@ -112,9 +114,7 @@ def read(metrics: Sequence[Metric], name: str, time: TimeKind) -> Telemetry:
             _processors(gathering, owner, named.get(CPU, ()))
             _rates(gathering, owner, named)
         _errors(gathering, owner, named)
-    return gathering.telemetry(
-        name, time, window_ns=scrape_interval_ns(metrics), end_ns=last_ns(metrics)
-    )
+    return gathering.telemetry(name, time, window_ns=scrape_interval_ns(metrics), end_ns=last_ns(metrics))
 
 
 def _gauges(gathering: Gathering, owner: Owner, named: dict[str, list[Metric]]) -> None:
@@ -138,6 +138,7 @@ def _processors(gathering: Gathering, owner: Owner, metrics: Sequence[Metric]) -
     (it was taken away, or the host began anew) says nothing."""
     if not metrics:
         return
+    metrics = _distinct(metrics, "cpu", "mode")
     columns = [exact_times(metric) for metric in metrics]
     common, values = same_times(columns)
     if len(common) < 2:
@@ -162,10 +163,20 @@ def _processors(gathering: Gathering, owner: Owner, metrics: Sequence[Metric]) -
             gathering.add(owner, Field(signal), CPU, common[1:][kept], share)
 
 
+def _distinct(metrics: Sequence[Metric], *names: str) -> list[Metric]:
+    """The first series of each device: a host that two jobs scrape has all of them twice."""
+    first: dict[tuple[str | None, ...], Metric] = {}
+    for metric in metrics:
+        first.setdefault(tuple(metric.labels.get(name) for name in names), metric)
+    return list(first.values())
+
+
 def _rates(gathering: Gathering, owner: Owner, named: dict[str, list[Metric]]) -> None:
     for name, row in RATES.items():
         parts = [
-            rate(gathering, *exact_times(metric)) for metric in named.get(name, ()) if row.counts(metric)
+            rate(gathering, *exact_times(metric))
+            for metric in _distinct(named.get(name, ()), "device", "port")
+            if row.counts(metric)
         ]
         parts = [part for part in parts if len(part[0])]
         if not parts:

@@ -30,7 +30,7 @@ class _Data(msgspec.Struct, rename="camel"):
 
 class _Answer(msgspec.Struct, rename="camel"):
     status: str
-    data: msgspec.Raw | None = None
+    data: msgspec.Raw = msgspec.Raw(b"{}")
     error: str = ""
     error_type: str = ""
     warnings: list[str] = []
@@ -52,7 +52,9 @@ def read_api_json(text: str, name: str) -> ApiAnswer:
     answers = _answers(text, name)
     for answer in answers:
         if answer.status != "success":
-            what = f"Prometheus answered with an error ({answer.error_type or 'unknown'}): {answer.error or '?'}"
+            what = (
+                f"Prometheus answered with an error ({answer.error_type or 'unknown'}): {answer.error or '?'}"
+            )
             raise InputError(name, what, "mend the query and ask again")
         for warning in answer.warnings:
             count, first = faults.get("partial_answer", (0, warning))
@@ -74,7 +76,7 @@ def _answers(text: str, name: str) -> list[_Answer]:
             return [msgspec.json.decode(text, type=_Answer)]
         except msgspec.DecodeError:
             lines = [line for line in text.split("\n") if line.strip()]
-            if len(lines) < 2:
+            if len(lines) < 2 or not all(line.lstrip().startswith("{") for line in lines):
                 raise
             return [msgspec.json.decode(line, type=_Answer) for line in lines]
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
@@ -84,7 +86,7 @@ def _answers(text: str, name: str) -> list[_Answer]:
 def _metrics(answer: _Answer, name: str, faults: dict[str, tuple[int, str]]) -> list[Metric]:
     wanted = "ask /api/v1/query or /api/v1/query_range"
     try:
-        data = msgspec.json.decode(answer.data or b"{}", type=_Data)
+        data = msgspec.json.decode(answer.data, type=_Data)
         if data.result_type in ("scalar", "string"):
             pair = msgspec.json.decode(data.result, type=Pair)
             results = [_Result(value=pair)] if data.result_type == "scalar" else []
@@ -99,7 +101,10 @@ def _metrics(answer: _Answer, name: str, faults: dict[str, tuple[int, str]]) -> 
         pairs = [result.value] if result.value else result.values
         at_ns, value, num_bad = _columns(pairs)
         if num_bad:
-            faults["malformed_lines"] = (faults.get("malformed_lines", (0, ""))[0] + num_bad, "no number or no time")
+            faults["malformed_lines"] = (
+                faults.get("malformed_lines", (0, ""))[0] + num_bad,
+                "no number or no time",
+            )
         labels = dict(result.metric)
         metrics.append(Metric(labels.pop("__name__", ""), labels, at_ns, value))
     return metrics

@@ -39,9 +39,7 @@ def time_in_name(name: str) -> int | None:
         for digits in _DIGITS.findall(base)
         if is_plausible(int(digits) * 10 ** (19 - len(digits)))
     }
-    found |= {
-        at for match in _WRITTEN.finditer(base) if (at := _at_ns(match.groups())) is not None
-    }
+    found |= {at for match in _WRITTEN.finditer(base) if (at := _at_ns(match.groups())) is not None}
     return found.pop() if len(found) == 1 else None
 
 
