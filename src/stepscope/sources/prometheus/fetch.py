@@ -255,15 +255,32 @@ class Fetch:
         return max(100, int(part.span.length_ms / most)) if most >= 1 else _DEFAULT_STEP_MS
 
     def _up(self, targets: set[Target]) -> None:
-        """Whether the targets could be scraped: Prometheus' own `up`. A server without it says nothing."""
-        instances = {target.instance: 1 for target in targets if target.instance}
+        """Whether the targets could be scraped: Prometheus' own `up`. A server without it says nothing.
+
+        The matchers tell clusters apart, but may be of labels that `up` has not: then they are left out.
+        """
         jobs = {(target.job, target.instance) for target in targets}
+        for matchers in dict.fromkeys((self.matchers, ())):
+            self.found.up = [
+                line
+                for line in joined_lines(self._ups(targets, matchers), self.span)
+                if (line.labels.get("job", ""), line.labels.get("instance", "")) in jobs
+            ]
+            if self.found.up:
+                return
+
+    def _ups(self, targets: set[Target], matchers: Sequence[str]) -> list[Line]:
+        instances = {target.instance: 1 for target in targets if target.instance}
         scrapes = max(1, self.span.length_ms // 1000)  # none is scraped more often than each second, nearly
-        most = max(1, self.service.limits.samples_per_query // scrapes)
         parts = parts_of(
-            "up", instances, (), self.span, is_all=False, most_samples=most,
+            "up",
+            instances,
+            matchers,
+            self.span,
+            is_all=False,
+            most_samples=max(1, self.service.limits.samples_per_query // scrapes),
             most_characters=self.service.limits.max_address_characters,
-        )  # fmt: skip
+        )
         lines: list[Line] = []
         for part in parts:
             try:
@@ -271,13 +288,9 @@ class Fetch:
                     part, lambda p: [self._query(ranged(p.selected, p.span), p.span.end_ms)]
                 )
             except QueryRefused:
-                return
+                return []
             lines += [line for answer in answers for line in answer.lines]
-        self.found.up = [
-            line
-            for line in joined_lines(lines, self.span)
-            if (line.labels.get("job", ""), line.labels.get("instance", "")) in jobs
-        ]
+        return lines
 
     # ── what is wrong ──
 
