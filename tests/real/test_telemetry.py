@@ -21,7 +21,7 @@ APPS = "query_compute_apps_per_process.txt"
 QUERY = "query_gpu_csv_what_the_exporter_parses.txt"
 ABSENT: None = None
 
-# file under telemetry/ → (format, time, {(signal, {owner's field: value}): first value, or None where absent})
+# Of a file under telemetry/: format, time, and (signal, fields of the owner, first value or None if absent).
 Said = tuple[str, str, list[tuple[str, dict[str, Any], float | None]]]
 SAID: dict[str, Said] = {
     "dcgm-exporter/v2.0.13-2.1.1_single_gpu.prom": (

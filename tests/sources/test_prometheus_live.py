@@ -318,6 +318,24 @@ def _comes_true(server: Server, query: str) -> bool:
 
 
 @pytest.mark.parametrize("kind", ["prometheus", "victoria-metrics"])
+def test_a_host_of_another_cluster_with_the_same_name_is_not_taken_for_ours(
+    kind: str, tmp_path: Path, begin_ms: int
+) -> None:
+    with running(kind, tmp_path) as server:
+        server.write(gpu_node(begin_ms, 60, devices=1, more={"cluster": "a"}))
+        server.write(gpu_node(begin_ms, 60, devices=1, more={"cluster": "b"}, without=range(20, 40)))
+        window = {"start_ns": begin_ms * MS, "end_ns": (begin_ms + 60_000) * MS, "margin_ns": 0}
+
+        def down_in(options: str) -> list[str]:
+            telemetry = read_prometheus(server.url + options, **window)  # type: ignore[arg-type]
+            return [detail for _, _, detail in telemetry.notes if "up = 0" in detail]
+
+        assert down_in('?match=cluster="a"') == []
+        assert len(down_in('?match=cluster="b"')) == 1
+        assert len(down_in('?match=gpu="0",cluster="b"')) == 1  # `up` has no such label: asked without
+
+
+@pytest.mark.parametrize("kind", ["prometheus", "victoria-metrics"])
 def test_copies_of_two_scrapers_and_hosts_known_by_address_are_put_right(
     kind: str, tmp_path: Path, begin_ms: int
 ) -> None:
@@ -333,6 +351,14 @@ def test_copies_of_two_scrapers_and_hosts_known_by_address_are_put_right(
         telemetry = read_prometheus(
             server.url, start_ns=begin_ms * MS, end_ns=(begin_ms + 120_000) * MS, margin_ns=0
         )
+        of_host = read_prometheus(
+            server.url + "?host=gpu-node-1",
+            start_ns=begin_ms * MS,
+            end_ns=(begin_ms + 120_000) * MS,
+            margin_ns=0,
+        )
+    # Chosen by the name that one exporter gives, the other of the same address is of the host too.
+    assert _samples(of_host) == _samples(telemetry)
     power = telemetry.of("power_watts")
     assert [s.at_ns.tolist() for s in power] == [[(begin_ms + 15_000 * k) * MS for k in range(8)]]
     # node-exporter's series say 10.0.0.7:9100 alone; dcgm-exporter's say who that is.

@@ -98,12 +98,17 @@ def test_a_partial_answer_is_noted(server: Server, begin_ms: int) -> None:
 
 
 def test_a_server_without_range_selectors_is_asked_at_steps(server: Server, begin_ms: int) -> None:
+    refused = []
+
     def no_ranges(target: str, body: bytes) -> tuple[int, bytes] | None:
         is_range = "/query?" in target and "ms]&" in target and "count_over_time" not in target
+        if is_range and "query=up" not in target:
+            refused.append(target)
         return refusal("matrix results are not supported") if is_range else None
 
     telemetry = through(server, begin_ms, no_ranges)
     direct = read(server.url, begin_ms)
+    assert len(refused) == 1  # it is asked so once, not for every metric
     note = codes(telemetry)["resampled"]
     assert note.startswith("read at steps of ")
     assert "times are those of the steps" not in note

@@ -15,7 +15,7 @@ from stepscope.model.error import InputError, RefusedError
 from stepscope.model.signal import SIGNALS
 from stepscope.sources.formats.exposition import read_exposition
 from stepscope.sources.source import FileSource, MetricSource, sources
-from stepscope.sources.telemetry import is_telemetry, read_parts, read_telemetry, telemetry_of
+from stepscope.sources.telemetry import is_telemetry, read_parts, read_scrapes, read_telemetry, telemetry_of
 from tests.sources.reading import note, read, values
 
 S = 1_000_000_000
@@ -33,6 +33,18 @@ def test_a_file_is_read_plain_and_packed_with_the_time_in_its_name(tmp_path: Pat
         telemetry = read_telemetry(str(path))
         assert telemetry.time == "given"
         assert telemetry.of("compute_busy_ratio")[0].at_ns.tolist() == [second * S]
+
+
+def test_files_of_one_scrape_each_are_one_history() -> None:
+    files = [
+        (f"n1_{1_700_000_000 + 15 * n}.prom", f"node_vmstat_pgmajfault {n * 30}\n".encode())
+        for n in (2, 0, 1)
+    ]
+    (telemetry,) = read_scrapes(files)
+    assert (telemetry.time, telemetry.window_ns) == ("given", 15 * S)
+    assert values(telemetry, "major_page_faults_per_second") == [2, 2]
+    with pytest.raises(InputError, match="no time in the name"):
+        read_scrapes([("scrape.prom", b"a 1\n")])
 
 
 def test_a_body_of_two_exporters_is_two_parts_or_one_of_both() -> None:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 import msgspec
 import numpy as np
 
-from stepscope.align.device import Assigned, TraceDevice, assign
 from stepscope.align.lag import Lag, lag_of
+from stepscope.align.owner import Assigned, TraceDevice, assign
 from stepscope.analyse.telemetry import beside, check, device, host, jitter
 from stepscope.analyse.telemetry import log as of_log
 from stepscope.analyse.telemetry.scope import scope, without

@@ -56,9 +56,11 @@ class LogEvent:
 
     `kind` is one of `report.EventKind`; `what` a finer word for rules: `xid`, `cuda_out_of_memory`,
     `host_out_of_memory`, `cuda_error`, `nccl_error`, `nccl_watchdog`, `nvlink_error`, `pcie_error`,
-    `checkpoint_start`, `checkpoint_end`, `eval_start`, `eval_end`, `start`, `exit`, `compile`, `non_finite`.
+    `checkpoint_start`, `checkpoint_end`, `eval_start`, `eval_end`, `start`, `init`, `restart`, `compile`,
+    `training_end`, `exit`, `non_finite`, … : `docs/reference/logs.md` lists them.
     `at_ns` is `None` where neither the line nor its neighbours have a time. `numbers` are what it states:
-    `requested_bytes`, `free_bytes`, `reserved_bytes`, `allocated_bytes`, `capacity_bytes`, `timeout_seconds`.
+    `requested_bytes`, `free_bytes`, `reserved_bytes`, `allocated_bytes`, `capacity_bytes`, `timeout_seconds`;
+    `boot_seconds` of a kernel log whose times count from the host's start.
     """
 
     kind: str
@@ -121,6 +123,8 @@ class Log:
     nccl: Nccl | None = None
     rank: int | None = None
     host: str | None = None
+    uuids: Mapping[str, str] = field(default_factory=dict)
+    """PCI bus id -> UUID of a device, where a kernel log says it."""
     is_zone_assumed: bool = False
     num_lines: int = 0
     num_known: int = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -65,7 +66,8 @@ def xid_gauge(gathering: Gathering, series: Iterable[tuple[Owner, Metric]]) -> N
     series."""
     by_owner: dict[tuple[str | int | None, ...], list[tuple[int, int, str]]] = {}
     owners: dict[tuple[str | int | None, ...], Owner] = {}
-    for owner, metric in series:
+    for of_series, metric in series:
+        owner = replace(of_series, mig=None)  # an Xid is the device's, on whatever instance it stands
         is_code, _ = reasons(metric.value, "int64")
         message = next((text for name, text in metric.labels.items() if name.lower() == "err_msg"), "")
         rows = by_owner.setdefault(owner.key, [])
@@ -87,6 +89,7 @@ def xid_count(
     gathering: Gathering, owner: Owner, code: int, at_ns: I64, count: F64, start_ns: int, message: str = ""
 ) -> None:
     """A mark at each rise of a count of one Xid. A count that is there when the source begins may be old."""
+    owner = replace(owner, mig=None)
     before = 0.0
     for at, now in zip(at_ns, count, strict=True):
         if now > before:

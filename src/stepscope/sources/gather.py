@@ -50,6 +50,7 @@ class Gathering:
     num_redacted: int = 0
     names: dict[tuple[Key, str], str] = field(default_factory=dict)
     """The vendor's name of a signal of an owner, as first seen."""
+    _told: set[tuple[int, str, int | None, Key | None]] = field(default_factory=set)
     _cleaned: dict[Owner, Owner] = field(default_factory=dict)
     _missing: Counter[tuple[str, str | None, str, Key | None]] = field(default_factory=Counter)
     _notes: dict[str, tuple[int, str]] = field(default_factory=dict)
@@ -101,9 +102,14 @@ class Gathering:
                 kept[name] = ",".join([*names, value])
 
     def mark(self, mark: Mark) -> None:
+        """The same instant told twice (a device's Xid on each of its instances) is one."""
         text, count = redact.without_secrets(mark.text)
-        self.num_redacted += count
-        self.marks.append(replace(mark, text=text, owner=self.owner(mark.owner) if mark.owner else None))
+        owner = self.owner(mark.owner) if mark.owner else None
+        is_told = (mark.at_ns, mark.kind, mark.code, owner.key if owner else None)
+        if is_told not in self._told:
+            self._told.add(is_told)
+            self.num_redacted += count
+            self.marks.append(replace(mark, text=text, owner=owner))
 
     def note(self, code: str, count: int, detail: str) -> None:
         if count:

@@ -10,6 +10,7 @@ from stepscope.model.sample import Telemetry, TimeKind
 from stepscope.sources import file
 from stepscope.sources.formats.api_json import read_api_json
 from stepscope.sources.formats.exposition import read_exposition
+from stepscope.sources.formats.line import without_cut_line
 from stepscope.sources.formats.metric import Metric
 from stepscope.sources.formats.moment import time_in_name
 from stepscope.sources.refusal import refusal
@@ -51,6 +52,26 @@ def read_parts(path: str, *, data: bytes | None = None, name: str | None = None)
         parts = telemetry_of(scraped.metrics, name=name, time=scraped.time)
         return _noted(_wanted(parts, scraped.metrics, name), scraped.faults)
     raise InputError(name, refusal(raw, name) or "no telemetry that is known", WANTED)
+
+
+def read_scrapes(files: Sequence[tuple[str, bytes | None]]) -> list[Telemetry]:
+    """Files of one scrape each, the time in their names (`dcgm_1700000015.prom`), as one history.
+
+    Of each (path, its bytes, or None to read it). One `Telemetry` an exporter, times `given`. InputError
+    where a name states no time.
+    """
+    scrapes = []
+    for path, data in files:
+        at_ns = time_in_name(path)
+        if at_ns is None:
+            mend = "name it after the second of its scrape, as in node1_1700000000.prom"
+            raise InputError(path, "no time in the name of the file", mend)
+        text = (file.read(path).data if data is None else data).decode("utf-8", "replace")
+        scrapes.append((at_ns, without_cut_line(text)[0].rstrip("\n") + "\n"))
+    whole = "".join(f"# scraped_at_ns {at_ns}\n{text}" for at_ns, text in sorted(scrapes))
+    name = files[0][0] if files else ""
+    parts = read_parts(name, data=whole.encode())
+    return [replace(part, time="given") if part.time == "scrape" else part for part in parts]
 
 
 def telemetry_of(metrics: Sequence[Metric], *, name: str, time: TimeKind) -> list[Telemetry]:

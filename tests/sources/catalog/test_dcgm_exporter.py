@@ -218,6 +218,14 @@ def test_a_count_of_xids_marks_its_rises() -> None:
     assert [mark.is_new for mark in scrapes(line + "2\n").marks] == [False]
 
 
+def test_an_xid_on_each_instance_of_a_device_is_one_event_of_the_device() -> None:
+    def body(code: int) -> str:
+        return "".join(f'DCGM_FI_DEV_XID_ERRORS{{{GPU},GPU_I_ID="{n}"}} {code}\n' for n in (7, 9))
+
+    (mark,) = scrapes(body(0), body(94)).marks
+    assert (mark.code, mark.owner and mark.owner.mig) == (94, None)
+
+
 def test_a_device_whose_series_all_vanish_is_marked_and_a_single_series_is_missing() -> None:
     other = GPU.replace('gpu="0"', 'gpu="1"').replace("c4529c8d", "00000001")
     both = f"DCGM_FI_DEV_GPU_TEMP{{{GPU}}} 30\nDCGM_FI_DEV_SM_CLOCK{{{GPU}}} 9\n"

@@ -46,6 +46,7 @@ def test_an_interval_in_which_a_counter_fell_says_nothing() -> None:
     assert values(telemetry, "cpu_user_ratio") == [pytest.approx(10 / 15), pytest.approx(6 / 15)]
     faults = scrapes(*(f"node_vmstat_pgmajfault {n}\n" for n in (3000, 3150, 30, 60)))
     assert values(faults, "major_page_faults_per_second") == [10, 2]
+    assert faults.missing == ()
 
 
 def test_a_gap_between_scrapes_has_no_rate_and_is_said() -> None:
@@ -77,6 +78,14 @@ def test_stacked_disks_and_interfaces_do_not_count_twice() -> None:
     assert values(telemetry, "disk_read_bytes_per_second") == [200]
     assert values(telemetry, "disk_busy_ratio") == [pytest.approx(9 / 15)]
     assert values(telemetry, "network_rx_bytes_per_second") == [400]
+
+
+def test_a_host_that_two_jobs_scrape_counts_once() -> None:
+    def body(n: int) -> str:
+        line = 'node_disk_read_bytes_total{{device="sda",Hostname="a",job="{}"}} {}\n'
+        return line.format("node", n * 1500) + line.format("kubelet", n * 1500)
+
+    assert values(scrapes(body(1), body(2)), "disk_read_bytes_per_second") == [100]
 
 
 def test_gauges_need_no_second_scrape_and_no_time() -> None:

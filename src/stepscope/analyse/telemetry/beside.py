@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from stepscope.align.owner import is_on
 from stepscope.analyse.telemetry.check import correlation
 from stepscope.analyse.telemetry.device import QUIET, busy
 from stepscope.analyse.telemetry.table import Samples
 from stepscope.model import report
 from stepscope.model.interval import Intervals
 from stepscope.model.peer import PeerTable
-from stepscope.model.sample import Series, Telemetry, Topology
+from stepscope.model.sample import Telemetry, Topology
 from stepscope.trace.kernel_class import classify
 
 CLOCK_BOUND = frozenset({"gemm", "convolution", "attention"})
@@ -98,7 +99,7 @@ def processes(
     everywhere = {series.owner.pid for series in listed}
     if not listed or not own & everywhere:
         return {}
-    mine = [series for series in listed if _is_on(series, samples)]
+    mine = [series for series in listed if is_on(series.owner, samples.owner)]
     if not mine:
         return {}
     foreign = [series for series in mine if series.owner.pid not in own]
@@ -110,19 +111,6 @@ def processes(
     if shares:
         found["foreign_sm_share"] = sum(shares)
     return found
-
-
-def _is_on(series: Series, samples: Samples) -> bool:
-    process, device = series.owner, samples.owner
-    if process.uuid and device.uuid:
-        return process.uuid == device.uuid
-    if process.pci_bus_id and device.pci_bus_id:
-        return process.pci_bus_id == device.pci_bus_id and process.host in (None, device.host)
-    return (
-        process.index is not None
-        and process.index == device.index
-        and (None in (process.host, device.host) or process.host == device.host)
-    )
 
 
 def quiet(

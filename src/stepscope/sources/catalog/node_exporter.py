@@ -138,6 +138,7 @@ def _processors(gathering: Gathering, owner: Owner, metrics: Sequence[Metric]) -
     (it was taken away, or the host began anew) says nothing."""
     if not metrics:
         return
+    metrics = _distinct(metrics, "cpu", "mode")
     columns = [exact_times(metric) for metric in metrics]
     common, values = same_times(columns)
     if len(common) < 2:
@@ -162,10 +163,20 @@ def _processors(gathering: Gathering, owner: Owner, metrics: Sequence[Metric]) -
             gathering.add(owner, Field(signal), CPU, common[1:][kept], share)
 
 
+def _distinct(metrics: Sequence[Metric], *names: str) -> list[Metric]:
+    """The first series of each device: a host that two jobs scrape has all of them twice."""
+    first: dict[tuple[str | None, ...], Metric] = {}
+    for metric in metrics:
+        first.setdefault(tuple(metric.labels.get(name) for name in names), metric)
+    return list(first.values())
+
+
 def _rates(gathering: Gathering, owner: Owner, named: dict[str, list[Metric]]) -> None:
     for name, row in RATES.items():
         parts = [
-            rate(gathering, *exact_times(metric)) for metric in named.get(name, ()) if row.counts(metric)
+            rate(gathering, *exact_times(metric))
+            for metric in _distinct(named.get(name, ()), "device", "port")
+            if row.counts(metric)
         ]
         parts = [part for part in parts if len(part[0])]
         if not parts:

@@ -7,15 +7,14 @@ selector is asked for values at steps instead, with the times of the samples beh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-
-import numpy as np
 
 from stepscope.model.error import InputError, RefusedError, ServiceError, UsageError
 from stepscope.sources.formats.metric import Metric
-from stepscope.sources.prometheus.answer import MS, AnswerError, Line, Lines, ascending, lines_of, names_of
+from stepscope.sources.prometheus.answer import MS, AnswerError, Line, Lines, lines_of, names_of
 from stepscope.sources.prometheus.http import QueryRefused, Service
+from stepscope.sources.prometheus.piece import joined_lines, timed, without_name
 from stepscope.sources.prometheus.plan import (
     MOST_POINTS,
     TOO_MUCH,
@@ -198,7 +197,7 @@ class Fetch:
         )  # fmt: skip
         lines = [line for part in parts for answer in self._part(part) for line in answer.lines]
         joined = joined_lines([line for line in lines if target_of(line.labels) in by], self.span)
-        return [Metric(name, _without_name(line.labels), line.at_ns, line.value) for line in joined]
+        return [Metric(name, without_name(line.labels), line.at_ns, line.value) for line in joined]
 
     def _part(self, part: Part) -> list[Lines]:
         if not self.is_stepped:
@@ -255,15 +254,32 @@ class Fetch:
         return max(100, int(part.span.length_ms / most)) if most >= 1 else _DEFAULT_STEP_MS
 
     def _up(self, targets: set[Target]) -> None:
-        """Whether the targets could be scraped: Prometheus' own `up`. A server without it says nothing."""
-        instances = {target.instance: 1 for target in targets if target.instance}
+        """Whether the targets could be scraped: Prometheus' own `up`. A server without it says nothing.
+
+        The matchers tell clusters apart, but may be of labels that `up` has not: then they are left out.
+        """
         jobs = {(target.job, target.instance) for target in targets}
+        for matchers in dict.fromkeys((self.matchers, ())):
+            self.found.up = [
+                line
+                for line in joined_lines(self._ups(targets, matchers), self.span)
+                if (line.labels.get("job", ""), line.labels.get("instance", "")) in jobs
+            ]
+            if self.found.up:
+                return
+
+    def _ups(self, targets: set[Target], matchers: Sequence[str]) -> list[Line]:
+        instances = {target.instance: 1 for target in targets if target.instance}
         scrapes = max(1, self.span.length_ms // 1000)  # none is scraped more often than each second, nearly
-        most = max(1, self.service.limits.samples_per_query // scrapes)
         parts = parts_of(
-            "up", instances, (), self.span, is_all=False, most_samples=most,
+            "up",
+            instances,
+            matchers,
+            self.span,
+            is_all=False,
+            most_samples=max(1, self.service.limits.samples_per_query // scrapes),
             most_characters=self.service.limits.max_address_characters,
-        )  # fmt: skip
+        )
         lines: list[Line] = []
         for part in parts:
             try:
@@ -271,13 +287,9 @@ class Fetch:
                     part, lambda p: [self._query(ranged(p.selected, p.span), p.span.end_ms)]
                 )
             except QueryRefused:
-                return
+                return []
             lines += [line for answer in answers for line in answer.lines]
-        self.found.up = [
-            line
-            for line in joined_lines(lines, self.span)
-            if (line.labels.get("job", ""), line.labels.get("instance", "")) in jobs
-        ]
+        return lines
 
     # ── what is wrong ──
 
@@ -348,46 +360,3 @@ class Fetch:
             return None
         ahead = (self.span.start_ms - now_ms) / 1e3
         return f"that is {ahead:,.0f} s after its clock: set the clocks, or say the window (start=, end=)"
-
-
-def _without_name(labels: Mapping[str, str]) -> dict[str, str]:
-    return {label: value for label, value in labels.items() if label != "__name__"}
-
-
-def joined_lines(lines: Sequence[Line], span: Span) -> list[Line]:
-    """The pieces of each series as one, cut to the span, by labels; series without samples left out."""
-    parts: dict[tuple[tuple[str, str], ...], list[Line]] = {}
-    for line in lines:
-        parts.setdefault(tuple(sorted(line.labels.items())), []).append(line)
-    out = []
-    for _, pieces in sorted(parts.items()):
-        at_ns = np.concatenate([piece.at_ns for piece in pieces])
-        value = np.concatenate([piece.value for piece in pieces])
-        inside = (at_ns >= span.start_ms * MS) & (at_ns <= span.end_ms * MS)
-        at_ns, value = ascending(at_ns[inside], value[inside])
-        if len(at_ns):
-            out.append(Line(pieces[0].labels, at_ns, value))
-    return out
-
-
-def timed(values: Sequence[Line], times: Sequence[Line]) -> tuple[Line, ...]:
-    """Values at steps with the times of their samples, as `timestamp()` told them at the same steps.
-
-    A value that stands at several steps is one sample. Where no time is known the value is left out.
-    """
-    seconds: dict[tuple[tuple[str, str], ...], list[Line]] = {}
-    for line in times:
-        seconds.setdefault(tuple(sorted(line.labels.items())), []).append(line)
-    out = []
-    for line in values:
-        pieces = seconds.get(tuple(sorted(_without_name(line.labels).items())))
-        if not pieces:
-            continue
-        steps, told = ascending(
-            np.concatenate([piece.at_ns for piece in pieces]),
-            np.concatenate([piece.value for piece in pieces]),
-        )
-        _, mine, theirs = np.intersect1d(line.at_ns, steps, assume_unique=True, return_indices=True)
-        at_ns = np.rint(told[theirs] * 1e3).astype(np.int64) * MS
-        out.append(Line(line.labels, *ascending(at_ns, line.value[mine])))
-    return tuple(out)

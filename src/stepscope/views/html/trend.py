@@ -11,7 +11,7 @@ from stepscope.model.text import Lang, Text, duration
 from stepscope.views.counter import DEVICE_COLUMNS, HOST_COLUMNS, EventGroup, OwnerRow, telemetry_clock
 from stepscope.views.counter_word import event_line, span, value_of
 from stepscope.views.html.chart import percentage
-from stepscope.views.html.markup import Markup, tag
+from stepscope.views.html.markup import Child, Markup, tag
 from stepscope.views.label import colon, counted, joined
 from stepscope.views.label_signal import clock_reasons, say, signal_name
 from stepscope.views.trend import Placed, bars, longest_step_ns, placed, reaches, slices
@@ -170,6 +170,7 @@ def _chart(
         + "Z"
         for run in reaches(one, axis.start_ns, axis.end_ns)
     )
+    steps = _begins(axis, report_, row.rank)
     figures = _figures(summary, top, lang)
     name = signal_name(summary.signal, lang)
     return _lane(
@@ -177,18 +178,9 @@ def _chart(
         figures,
         [
             _shade(axis, report_),
-            tag(
-                "svg",
-                tag("path", d=reach, class_="reach") if reach else None,
-                tag("path", d=_begins(axis, report_, row.rank), class_="grid")
-                if _begins(axis, report_, row.rank)
-                else None,
-                tag("path", d=line, class_="trend raw" if one.is_raw else "trend"),
-                viewBox=f"0 0 {_WIDE} {_TALL}",
-                preserveAspectRatio="none",
-                width="100%",
-                height=_TALL,
-            ),
+            tag("path", d=reach, class_="reach") if reach else None,
+            tag("path", d=steps, class_="grid") if steps else None,
+            tag("path", d=line, class_="trend raw" if one.is_raw and report_.accounting else "trend"),
             _pointed(one, summary, axis, lang),
         ],
         f"{name}{colon(lang)}{figures}",
@@ -196,12 +188,20 @@ def _chart(
     )
 
 
-def _lane(name: str, small: str, shapes: object, label: str, look: str) -> Markup:
-    drawing = tag("svg", shapes, class_=look, role="img", aria_label=label)  # type: ignore[arg-type]
-    return tag(
-        "div", tag("span", name, tag("small", f" {small}") if small else None, class_="label"), drawing,
-        class_="row",
-    )  # fmt: skip
+def _lane(name: str, small: str, shapes: Child, label: str, look: str) -> Markup:
+    """A drawing behind its name. A signal's own units are stretched to the page's width."""
+    is_signal = look == "signal"
+    drawing = tag(
+        "svg",
+        shapes,
+        viewBox=f"0 0 {_WIDE} {_TALL}" if is_signal else None,
+        preserveAspectRatio="none" if is_signal else None,
+        class_=look,
+        role="img",
+        aria_label=label,
+    )
+    told = tag("span", name, tag("small", f" {small}") if small else None, class_="label")
+    return tag("div", told, drawing, class_="row")
 
 
 def _top(row: OwnerRow, summary: report.SignalSummary) -> float:
