@@ -125,6 +125,9 @@ WORD: Mapping[str, Text] = {
     "explains": Text(en="Explains", zh="可解释"),
     "verdict": Text(en="Verdict", zh="结论"),
     "severity": Text(en="Severity, for it costs no time", zh="严重程度（不计时间代价）"),
+    "severity_unpriced": Text(
+        en="Severity, where nobody knows the time it costs", zh="严重程度（时间代价未知时）"
+    ),
     "layer": Text(en="Layer", zh="层"),
     "only_if": Text(en="only if", zh="仅当"),
     "clears": Text(en="worked when", zh="见效标志"),
