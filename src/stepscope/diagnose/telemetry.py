@@ -109,7 +109,7 @@ def beside_ranks(
         clocks=clocks,
         lags=lags,
         signals=summaries(devices, hosts, analyses),
-        events=events_of(telemetry, logs),
+        events=events_of(xids, telemetry, logs, [each.samples.owner for each in devices]),
         progress=steps.rows,
         representative=None,
         issues=(*doubted.issues(), *_issues(telemetry, devices, every, analyses, logs)),
@@ -198,8 +198,10 @@ def _device(
     place = who.place if who is not None else None
     rows = np.ones(len(samples), dtype=bool)
     if steps.first_step_ns is not None:
-        since = samples.middle_ns >= steps.first_step_ns
-        rows = np.asarray(since, dtype=bool) if since.sum() >= ENOUGH_ROWS else rows
+        during = samples.middle_ns >= steps.first_step_ns
+        if steps.is_over and steps.last_step_ns is not None:
+            during &= samples.middle_ns <= steps.last_step_ns
+        rows = np.asarray(during, dtype=bool) if during.sum() >= ENOUGH_ROWS else rows
     if place is not None:
         activity = _of(analyses, place).activity
         if activity is not None:
