@@ -112,9 +112,11 @@ def collect_interval(series: Iterable[Series]) -> Cadence | None:
 
 def _cadence(held: Sequence[Series]) -> Cadence | None:
     at, changed = _changes(held)
-    scrape = scrape_interval(at)
-    if scrape is None:
+    # Series of one device that are read at times of their own have more times together than each has.
+    scrapes = [told for each in held if (told := scrape_interval(each.at_ns)) is not None]
+    if not scrapes:
         return None
+    scrape = min(scrapes)
     ticks = at[changed]
     if len(ticks) < LEAST_CHANGES:
         return None
@@ -132,9 +134,13 @@ def _cadence(held: Sequence[Series]) -> Cadence | None:
 
 
 def _collision(value: F64) -> float:
-    """The chance that two values of a series agree."""
-    count = np.unique(value, return_counts=True)[1] / len(value)
-    return float((count**2).sum())
+    """The chance that two values which a source read one after the other agree: that of any two, repeats
+    aside."""
+    heads = value[np.append(True, value[1:] != value[:-1])]
+    if len(heads) < 2:
+        return 1.0
+    count = np.unique(heads, return_counts=True)[1].astype(np.float64)
+    return float((count * (count - 1.0)).sum() / (len(heads) * (len(heads) - 1.0)))
 
 
 def _changes(held: Sequence[Series]) -> tuple[I64, Bools]:
@@ -172,18 +178,20 @@ def unheld(series: Iterable[Series], cadence: Cadence | None) -> tuple[Series, .
     kept: list[Series] = []
     for _, held in by_owner(series):
         at, changed = _changes(held)
-        ticks = _with_steady(at, changed, cadence.collect_ns)
-        before = np.append(at[:1], at[:-1])
-        early = np.minimum((at - before) // 2, cadence.scrape_ns // 2)
+        new = _with_steady(at, changed, cadence.collect_ns)
+        before = np.append(at[:1], at[:-1])[new]
+        tick = at[new]
+        became = tick - np.minimum((tick - before) // 2, cadence.scrape_ns // 2)
+        until = np.append(tick[1:], np.iinfo(np.int64).max)
         for each in held:
-            keep = ticks[np.searchsorted(at, each.at_ns)]
-            moved = each.at_ns - early[np.searchsorted(at, each.at_ns)]
-            kept.append(replace(each, at_ns=moved[keep], value=each.value[keep]))
+            first = np.searchsorted(each.at_ns, tick)
+            is_read = first < np.searchsorted(each.at_ns, until)
+            kept.append(replace(each, at_ns=became[is_read], value=each.value[first[is_read]]))
     return tuple(kept)
 
 
 def _with_steady(at: I64, changed: Bools, collect_ns: int) -> Bools:
-    ticks = changed.copy()
+    ticks: Bools = changed.copy()
     last = int(at[0])
     for index in range(1, len(at)):
         if ticks[index]:
@@ -203,9 +211,11 @@ def gaps(at_ns: I64, interval_ns: int, start_ns: int | None = None, end_ns: int 
     """
     edges = at_ns
     if start_ns is not None:
-        edges = np.append(np.int64(min(start_ns - interval_ns, *at_ns[:1])), edges)
+        first = np.append(at_ns[:1], start_ns - interval_ns).min()
+        edges = np.append(first, edges)
     if end_ns is not None:
-        edges = np.append(edges, np.int64(max(end_ns + interval_ns, *at_ns[-1:])))
+        last = np.append(at_ns[-1:], end_ns + interval_ns).max()
+        edges = np.append(edges, last)
     if len(edges) < 2:
         return NOTHING
     wide = np.diff(edges) > GAP_INTERVALS * interval_ns
