@@ -54,6 +54,14 @@ def periodic(period: float, seconds: float, busy: float = 0.6, phase: float = 0.
     return Work(start, start + busy * period)
 
 
+def nearly_periodic(seed: int, seconds: float, period: float, jitter: float) -> Work:
+    """Steps of one length that differ a little, as those of training do."""
+    rng = np.random.default_rng([seed, 11])
+    length = period * (1.0 + jitter * rng.normal(size=int((seconds + 120.0) / period)))
+    start = np.append(0.0, np.cumsum(length))[:-1] - 60.0
+    return Work(start, start + 0.6 * length)
+
+
 def steady(seconds: float) -> Work:
     """Busy throughout."""
     return Work(np.array([-60.0]), np.array([seconds + 60.0]))

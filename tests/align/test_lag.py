@@ -22,6 +22,7 @@ from tests.align.telemetry import (
     Source,
     Work,
     aperiodic,
+    nearly_periodic,
     periodic,
     steady,
     traced,
@@ -91,6 +92,18 @@ def test_periodic_work_is_ambiguous_and_the_true_lag_is_among_those_that_fit(
     if said.status == "ambiguous":
         assert any(a <= true_lag(seed) * SECOND <= b for a, b in said.sets)
         assert len(said.sets) > 1
+
+
+@pytest.mark.parametrize("jitter", [0.003, 0.01, 0.03])
+@pytest.mark.parametrize("period", [0.7, 1.3, 4.0])
+def test_steps_that_are_nearly_alike_are_never_taken_for_each_other(period: float, jitter: float) -> None:
+    for seed in SEEDS:
+        said = judged(Source(lag=true_lag(seed)), nearly_periodic(seed, 120.0, period, jitter), seed)
+        if said.status == "found":
+            assert said.lag_ns is not None
+            assert said.lag_ns / SECOND == pytest.approx(true_lag(seed), abs=TOLERANCE)
+        else:
+            assert said.status == "ambiguous"
 
 
 def test_of_several_lags_those_between_nothing_and_the_collect_interval_are_reckoned_with() -> None:

@@ -14,7 +14,9 @@ from typing import Literal
 
 import numpy as np
 
+from stepscope.align.collect import scrape_interval
 from stepscope.align.forward import LINKS
+from stepscope.align.lag import RELATED
 from stepscope.align.misfit import curve
 from stepscope.model.activity import Activity
 from stepscope.model.sample import Owner, Series
@@ -22,9 +24,11 @@ from stepscope.model.trace import I64
 
 Method = Literal["uuid", "pci_bus_id", "process", "nccl", "label", "only", "activity", "none"]
 
-MARGIN = 20.0
-"""As `lag.FITS`: by how much an owner must explain a trace better than the next one."""
-LEAST_EXPLAINED = 0.3
+LEAST_EXPLAINED = 0.5
+"""Of an owner's variance, for it to be the device of a trace."""
+MARGIN = 0.3
+"""And so much more than of any other's. Ranks of one job work alike: a better fit alone is less noise, a
+device that works otherwise is explained by a third or less."""
 MATCH_STEP_NS = 100_000_000
 
 
@@ -250,35 +254,32 @@ def _by_activity(
     left = [each for each in _near(side, _possible(side, free), is_one_host) if each.series]
     if side.activity is None or not left:
         return Assigned(None, "none", "Neither side has an identity in common, nor both a time line.")
-    scores = sorted(((_score(side.activity, each), each) for each in left), key=lambda row: -row[0])
+    scores = sorted(((_explained(side.activity, each), each) for each in left), key=lambda row: -row[0])
     best = scores[0]
-    if best[0] <= 0.0:
+    if best[0] < LEAST_EXPLAINED:
         return Assigned(None, "none", "No device of the telemetry follows the trace.")
-    second = scores[1][0] if len(scores) > 1 else 0.0
-    if best[0] - second < MARGIN:
+    if len(scores) > 1 and best[0] - scores[1][0] < MARGIN:
         return Assigned(None, "none", "Several devices of the telemetry follow the trace as well.")
-    # Ranks of one job work alike: another trace that this owner fits as well makes it nobody's.
     others = (each.activity for each in undecided if each is not side and each.activity is not None)
-    if any(best[0] - _score(other, best[1]) < MARGIN for other in others):
+    if any(best[0] - _explained(other, best[1]) < MARGIN for other in others):
         return Assigned(None, "none", "Several traces look like the same device of the telemetry.")
     return Assigned(best[1].owner, "activity", "Its counters follow the trace, those of no other device do.")
 
 
-def _score(activity: Activity, facts: OwnerFacts) -> float:
-    """How much more likely an owner's counters are with the trace than without, at the best lag; 0: not at
-    all."""
+def _explained(activity: Activity, facts: OwnerFacts) -> float:
+    """The share of an owner's variance that a trace explains at the best lag; 0 where chance would do as
+    well."""
     best = 0.0
     for each in facts.series:
         link = LINKS.get(each.signal)
         if link is None or link.tier > 0:
             continue
-        step = np.diff(each.at_ns)
-        window = int(np.median(step)) if len(step) else 0
-        if window <= 0:
+        window = scrape_interval(each.at_ns)
+        if window is None:
             continue
         told = curve(activity, each, link, _search(window), window)
-        if told is not None and told.explained >= LEAST_EXPLAINED:
-            best = max(best, told.gain)
+        if told is not None and told.gain >= RELATED:
+            best = max(best, told.explained)
     return best
 
 

@@ -158,7 +158,13 @@ def _said(each: Compared) -> str:
     if row is not None and row.unit == "ratio":
         return f"{each.name} {each.inside:.0%} in the window, {each.outside:.0%} in the rest"
     unit = f" {row.unit}" if row is not None and row.unit != "1" else ""
-    return f"{each.name} {each.inside:.4g}{unit} in the window, {each.outside:.4g}{unit} in the rest"
+    inside, outside = _number(each.inside), _number(each.outside)
+    return f"{each.name} {inside}{unit} in the window, {outside}{unit} in the rest"
+
+
+def _number(value: float) -> str:
+    """Three significant digits, without an exponent below a million."""
+    return f"{float(f'{value:.3g}'):,.0f}" if 100 <= abs(value) < 1e6 else f"{value:.3g}"
 
 
 def _lacking(compared: tuple[Compared, ...]) -> str:
