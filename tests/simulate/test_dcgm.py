@@ -13,7 +13,6 @@ from stepscope.simulate.counter.dcgm import FIELDS
 from stepscope.simulate.counter.device import State, state_of
 from stepscope.simulate.counter.meter import BIN_NS
 from stepscope.simulate.counter.scrape import Collected
-from stepscope.simulate.counter.timeline import Timeline
 from tests.simulate.conftest import Run, record, scraped
 
 S = 1_000_000_000

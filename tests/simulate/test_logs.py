@@ -20,7 +20,8 @@ LINES = {
     "megatron": r"^ \[(?P<at>[^\]]+)\] iteration +(?P<step>\d+)/ +\d+ .* iteration \(ms\): (?P<ms>[\d.]+) \|",
     "hugging-face": r"^ *\d+%\|.*\| (?P<step>\d+)/\d+ \[[\d:]+<[\d:]+, (?P<rate>[\d.]+)it/s\]",
     "torchtitan": r"^\[titan\] (?P<at>\S+ \S+) - root - INFO - step: +(?P<step>\d+) .* tps: (?P<tps>[\d,]+) ",
-    "deepspeed": r"^\[(?P<at>[^\]]+)\] \[INFO\] \[timer.*global_step=(?P<step>\d+),.* CurrSamplesPerSec=(?P<sps>[\d.]+)",
+    "deepspeed": r"^\[(?P<at>[^\]]+)\] \[INFO\] \[timer.*global_step=(?P<step>\d+),.* CurrSamplesPerSec="
+    r"(?P<sps>[\d.]+)",
 }
 
 
@@ -31,7 +32,7 @@ def styled(style: str) -> Run:
 @pytest.mark.parametrize("style", list(LINES))
 def test_every_step_has_a_line_that_says_how_long_it_took(style: str) -> None:
     run = styled(style)
-    found = [m for m in re.finditer(LINES[style], run.files["logs/train.log"], re.M)]
+    found = list(re.finditer(LINES[style], run.files["logs/train.log"], re.M))
     assert [int(m["step"]) for m in found] == list(range(1, 51))
     ends = np.array(run.cluster.step_end_ns[0])
     seconds = np.diff(ends) / 1e9

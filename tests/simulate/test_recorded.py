@@ -104,7 +104,7 @@ def test_a_recording_that_cannot_be_is_refused(given: dict[str, object], says: s
     ("faults", "given"),
     [
         (("wrong-transport:5.5",), {"exchange_scale": 4.0}),  # communication
-        (("launch-bound:0.03",), {"steps": 3000}),  # tiny kernels, and a host that keeps up
+        (("launch-bound:0.03",), {"steps": 800}),  # tiny kernels, and a host that keeps up
         (("unfused:60", "power-brake:0.8"), {"steps": 20}),  # streams of memory
     ],
 )

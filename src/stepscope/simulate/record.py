@@ -17,7 +17,6 @@ from stepscope.simulate.counter.place import num_nodes, places, ranks_of
 from stepscope.simulate.counter.timeline import Timeline
 from stepscope.simulate.logs import kernel, nccl, train
 
-
 LASTS_S, RECORDED_STEP_MS, TRACED_STEPS, MOST_STEPS = 60.0, 300.0, 10, 2000
 """Of a recorded run, unless it is told: enough seconds for counters of one a second, and a trace of few of
 its
