@@ -66,6 +66,15 @@ def test_slower_products_look_alike_in_a_trace_and_only_counters_tell_why() -> N
     assert grows == pytest.approx(np.full(4, 1e9), rel=0.05)
 
 
+def test_a_ratio_is_of_the_cycles_that_the_clock_has_left_and_power_falls_faster_than_the_clock() -> None:
+    half, healthy = state_of(record("clock-lock:0.5").timeline, 0).of, state_of(record().timeline, 0).of
+    # In products the tensor pipe issues in as many cycles as at full speed.
+    assert half["tensor"].max() == pytest.approx(healthy["tensor"].max(), rel=0.03)
+    power = [of["power"][of["tensor"] > 0.58].mean() for of in (half, healthy)]
+    idle = 74
+    assert (power[0] - idle) / (power[1] - idle) == pytest.approx(0.5**2.4, rel=0.05)
+
+
 def test_application_clocks_say_so_of_odd_seeds() -> None:
     assert reasons(record("clock-lock#1:0.81", seed=5), 1) == {0x2}
 
