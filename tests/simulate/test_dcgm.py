@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -205,6 +206,27 @@ def test_a_job_of_two_hosts_has_a_file_each_and_its_ring_leaves_them() -> None:
     # Two of sixteen edges of the ring are between hosts.
     assert of["rdma_tx"].sum() / (of["rdma_tx"].sum() + of["link_tx"].sum()) == pytest.approx(1 / 8)
     assert run.rate("node_infiniband_port_data_transmitted_bytes_total", "mlx5_0", "device") > 1e8
+
+
+def test_the_default_list_is_the_exporters_own(shared_data: Path) -> None:
+    text = (shared_data / "telemetry/dcgm-exporter/default-counters.csv").read_text()
+    rows = [line.split(",", 2) for line in text.splitlines() if line.startswith("DCGM_FI_")]
+    listed = {name.strip(): (kind.strip(), said.strip()) for name, kind, said in rows}
+    ours = {f"DCGM_FI_{field.name}": (field.kind, field.help) for field in FIELDS if field.is_default}
+    assert ours == {name: listed[name] for name in ours}
+    assert set(listed) - set(ours) == {"DCGM_FI_DEV_VGPU_LICENSE_STATUS", "DCGM_FI_DRIVER_VERSION"}
+
+
+def test_later_names_are_those_of_the_rename_list(shared_data: Path) -> None:
+    path = shared_data.parent / "reference/dcgm_aliases.csv"
+    if not path.exists():
+        pytest.skip(f"no list of renamed fields: {path} is absent")
+    renamed = {
+        (int(i), old): new for i, new, old in (r.split(",") for r in path.read_text().splitlines()[1:])
+    }
+    for field in FIELDS:
+        old = f"DCGM_FI_{field.name}"
+        assert renamed.get((field.id, old), old) == f"DCGM_FI_{field.later or field.name}"
 
 
 def test_every_field_has_an_id_and_a_name_of_its_own() -> None:
