@@ -144,7 +144,7 @@ def test_reasons_for_lower_clocks_are_words_and_idleness_is_none() -> None:
     assert reason_lines(measured(), "en") == [
         "clocks held down by: power limit, temperature (driver), temperature (hardware) (rank 1, device 1)"
     ]
-    idle = replace(signal(0, "clock_event_reasons", 1.0), max=1.0)
+    idle = signal(0, "clock_event_reasons", 1.0)
     assert reason_lines(replace(measured(), signals=(idle,)), "en") == []
     assert clock_reasons(0x1004, "en") == ["power limit", "0x1000"]
 
