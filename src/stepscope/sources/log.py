@@ -15,7 +15,7 @@ from stepscope.sources import file, log_pattern
 from stepscope.sources.catalog import log_kernel
 from stepscope.sources.formats.log_event import clean
 from stepscope.sources.formats.log_line import MAX_LINE, Text
-from stepscope.sources.formats.log_time import Clock
+from stepscope.sources.formats.log_time import Clock, first_dated_ns
 from stepscope.sources.log_reading import MAX_EVENTS, Reading
 from stepscope.sources.log_step import of_json
 
@@ -40,7 +40,9 @@ def read_log(
     if data is None:
         data = file.read(path).data
     lines = Text(data)
-    reading = Reading(Clock(_written_ns(path)), made)
+    clock = Clock(_written_ns(path))
+    clock.last_ns = first_dated_ns(data)
+    reading = Reading(clock, made)
     num_seen = 0
     for number, text in lines:
         if num_seen < 200:

@@ -12,11 +12,14 @@ from stepscope.model.xid import XIDS, severity_of
 from stepscope.sources import log_pattern, log_progress
 from stepscope.sources.catalog import log_error, log_kernel, log_nccl, log_phase
 from stepscope.sources.formats import log_event
-from stepscope.sources.formats.log_event import Row, clean, event, pci_bus_id
+from stepscope.sources.formats.log_event import Prepared, clean, event, pci_bus_id, prepared
 from stepscope.sources.formats.log_line import Head, head
 from stepscope.sources.formats.log_time import NS, Clock
 from stepscope.sources.log_step import of_json
 
+_NCCL, _KERNEL, _ERROR, _PHASE = (
+    prepared(each.ROWS) for each in (log_nccl, log_kernel, log_error, log_phase)
+)
 MAX_EVENTS = 1000
 """Events of one word that are kept; more are counted."""
 _MOST_BACK = 200
@@ -66,7 +69,7 @@ class Reading:
             self.num_known += 1
             self.formats["nccl"] += 1
             if " warn " in lower:
-                self._match(log_nccl.ROWS, line, text, lower, inherited)
+                self._match(_NCCL, line, text, lower, inherited)
             return
         if self.pattern is not None:
             found = log_pattern.by_pattern(self.pattern, text, self.clock)
@@ -84,7 +87,7 @@ class Reading:
             return
         if self._error(line, text, lower, inherited):
             return
-        is_event = self._match(log_phase.ROWS, line, text, lower, inherited)
+        is_event = self._match(_PHASE, line, text, lower, inherited)
         if self.pattern is None and log_progress.is_worth(lower):
             at = self._head(text, inherited)
             if self.progress.feed(line, at.at_ns, _stream(at), at.body, lower):
@@ -155,14 +158,14 @@ class Reading:
                 self.num_known += 1
                 self.formats["kernel"] += 1
             return True
-        if self._match(log_kernel.ROWS, line, text, lower, inherited):
+        if self._match(_KERNEL, line, text, lower, inherited):
             self.num_known += 1
             self.formats["kernel"] += 1
             return True
         return False
 
     def _error(self, line: int, text: str, lower: str, inherited: Head | None) -> bool:
-        if self._match(log_error.ROWS, line, text, lower, inherited):
+        if self._match(_ERROR, line, text, lower, inherited):
             self.num_known += 1
             self.formats["plain"] += 1
             self.tracebacks.discard(_stream(self._head(text, inherited))) if self.tracebacks else None
@@ -191,7 +194,7 @@ class Reading:
         )
         return True
 
-    def _match(self, rows: tuple[Row, ...], line: int, text: str, lower: str, inherited: Head | None) -> bool:
+    def _match(self, rows: Prepared, line: int, text: str, lower: str, inherited: Head | None) -> bool:
         found = log_event.match(rows, text, lower)
         if found is None:
             return False
@@ -216,7 +219,8 @@ class Reading:
         text, count = clean(made.text)
         if made.kind in ("error", "oom", "exit") and made.what != "xid" and at.boot_seconds is None:
             # A traceback's last line is written again by launchers and loggers.
-            key = (made.what, at.body[:200], made.rank)
+            sequence = made.numbers.get("sequence")  # of a collective: said again by each layer that ends
+            key = (made.what, at.body[:200] if sequence is None else str(sequence), made.rank)
             last = self.seen.get(key)
             self.seen[key] = made.line
             if last is not None and made.line - last <= _AGAIN_WITHIN:
