@@ -25,7 +25,8 @@ MAX_EVENTS = 1000
 _MOST_BACK = 200
 """Lines before an event among which its time is looked for."""
 _AGAIN_WITHIN = 500
-"""Lines within which the same text again is the same event."""
+_AGAIN_NS = 10 * NS
+"""Lines and time within which the same text again is the same event."""
 _FORM_LINES = 200
 """Lines of a file's beginning by which it is told whether it is a kernel log."""
 
@@ -53,7 +54,7 @@ class Reading:
     left_out: Counter[str] = field(default_factory=Counter)
     kept: Counter[str] = field(default_factory=Counter)
     before: deque[str] = field(default_factory=lambda: deque(maxlen=_MOST_BACK))
-    seen: dict[tuple[str, str, int | None], int] = field(default_factory=dict)
+    seen: dict[tuple[str, str, int | None], tuple[int, int | None]] = field(default_factory=dict)
     tracebacks: set[str] = field(default_factory=set)
     """Streams whose traceback is open."""
 
@@ -206,10 +207,7 @@ class Reading:
         elif made.what == "cuda_out_of_memory":
             made = replace(made, numbers={**made.numbers, **log_error.memory_numbers(text)})
         if row.tells_once:
-            key = (made.what, row.needles[0], made.rank)
-            last = self.seen.get(key)
-            self.seen[key] = line
-            if last is not None and line - last <= _AGAIN_WITHIN:
+            if self._is_again((made.what, row.needles[0], made.rank), made):
                 return True
         self._add(made, at)
         return True
@@ -221,9 +219,7 @@ class Reading:
             # A traceback's last line is written again by launchers and loggers.
             sequence = made.numbers.get("sequence")  # of a collective: said again by each layer that ends
             key = (made.what, at.body[:200] if sequence is None else str(sequence), made.rank)
-            last = self.seen.get(key)
-            self.seen[key] = made.line
-            if last is not None and made.line - last <= _AGAIN_WITHIN:
+            if self._is_again(key, made):
                 return
         if self.kept[made.what] >= MAX_EVENTS:
             self.left_out[made.what] += 1
@@ -236,6 +232,14 @@ class Reading:
             at_ns = self._time_before()
         self.events.append(replace(made, text=text, at_ns=at_ns))
 
+    def _is_again(self, key: tuple[str, str, int | None], made: LogEvent) -> bool:
+        """Whether the same was said a few lines and seconds before."""
+        last = self.seen.get(key)
+        self.seen[key] = (made.line, made.at_ns)
+        if last is None or made.line - last[0] > _AGAIN_WITHIN:
+            return False
+        return made.at_ns is None or last[1] is None or abs(made.at_ns - last[1]) <= _AGAIN_NS
+
     def _time_before(self) -> int | None:
         for text in reversed(self.before):
             at = head(text, self.clock)
@@ -246,19 +250,20 @@ class Reading:
 
     # ── the whole ──
 
-    def placed(self) -> tuple[tuple[LogEvent, ...], int]:
-        """Events on the wall clock, by the anchor nearest before or after; and how many have no wall time."""
-        done, num_without = [], 0
+    def placed(self) -> tuple[tuple[LogEvent, ...], int, int]:
+        """Events on the wall clock, by the nearest anchor; how many it placed, and how many it could not."""
+        done, num_placed, num_without = [], 0, 0
         for each in self.events:
             boot = each.numbers.get("boot_seconds")
             if each.at_ns is None and boot is not None:
                 if self.anchors:
+                    num_placed += 1
                     at_boot, at_ns = min(self.anchors, key=lambda anchor: abs(anchor[0] - boot))
                     each = replace(each, at_ns=at_ns + round((boot - at_boot) * NS))
                 else:
                     num_without += 1
             done.append(each)
-        return tuple(done), num_without
+        return tuple(done), num_placed, num_without
 
 
 def _stream(at: Head) -> str:

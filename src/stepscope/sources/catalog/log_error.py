@@ -78,7 +78,8 @@ ROWS: tuple[Row, ...] = (
         r"(?P<last_enqueued>\d+), last completed NCCL work: (?P<last_completed>\d+)"),
     row("error", "nccl_watchdog", "critical", "failure detected by watchdog",
         r"(?:Rank (?P<rank>\d+)\] {1,2})?failure detected by watchdog at work sequence id: (?P<sequence>\d+)"
-        r" PG status: last enqueued work: (?P<last_enqueued>\d+), last completed work: (?P<last_completed>-?\d+)"),
+        r" PG status: last enqueued work: "
+        r"(?P<last_enqueued>\d+), last completed work: (?P<last_completed>-?\d+)"),
     row("error", "nccl_watchdog", "critical", "heartbeat monitor timed out",
         r"(?:Rank (?P<rank>\d+)\].{0,40})?Heartbeat monitor timed out"),
     row("error", "nccl_watchdog", "critical", "some nccl operations have failed or timed out"),
