@@ -15,8 +15,8 @@ def seen(
 ) -> LogEvent:
     numbers = {} if boot is None else {"boot_seconds": boot}
     return LogEvent(
-        "xid", "xid", f"Xid {code}", None if second is None else int(second * S), 1, severity_of(code), code=code,
-        host=host, pci_bus_id=pci, numbers=numbers,
+        "xid", "xid", f"Xid {code}", None if second is None else int(second * S), 1, severity_of(code),
+        code=code, host=host, pci_bus_id=pci, numbers=numbers,
     )  # fmt: skip
 
 

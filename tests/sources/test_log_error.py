@@ -22,7 +22,8 @@ def event_of(text: str) -> LogEvent:
 
 OUT_OF_MEMORY = {
     "1.3": (
-        "RuntimeError: CUDA out of memory. Tried to allocate 512.00 MiB (GPU 0; 16.00 GiB total capacity; 14.00 GiB "
+        "RuntimeError: CUDA out of memory. Tried to allocate 512.00 MiB (GPU 0; 16.00 GiB total capacity; "
+        "14.00 GiB "
         "already allocated; 100.25 MiB free; 1.50 GiB cached)",
         {
             "requested_bytes": 512 * MIB, "capacity_bytes": 16 * GIB, "allocated_bytes": 14 * GIB,
@@ -30,8 +31,10 @@ OUT_OF_MEMORY = {
         },
     ),
     "1.13": (
-        "[rank3]: torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 3; 79.25 GiB total "
-        "capacity; 71.25 GiB already allocated; 512.00 MiB free; 73.50 GiB reserved in total by PyTorch) If reserved "
+        "[rank3]: torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 3; "
+        "79.25 GiB total "
+        "capacity; 71.25 GiB already allocated; 512.00 MiB free; 73.50 GiB reserved in total by PyTorch) "
+        "If reserved "
         "memory is >> allocated memory try setting max_split_size_mb to avoid fragmentation.",
         {
             "requested_bytes": 2 * GIB, "capacity_bytes": 79.25 * GIB, "allocated_bytes": 71.25 * GIB,
@@ -39,8 +42,10 @@ OUT_OF_MEMORY = {
         },
     ),
     "2.1": (
-        "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity "
-        "of 79.25 GiB of which 1.50 GiB is free. Process 123 has 77.75 GiB memory in use. Of the allocated memory "
+        "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a "
+        "total capacity "
+        "of 79.25 GiB of which 1.50 GiB is free. Process 123 has 77.75 GiB memory in use. Of the "
+        "allocated memory "
         "70.00 GiB is allocated by PyTorch, and 6.50 GiB is reserved by PyTorch but unallocated.",
         {
             "requested_bytes": 2 * GIB, "capacity_bytes": 79.25 * GIB, "allocated_bytes": 70 * GIB,
@@ -49,15 +54,18 @@ OUT_OF_MEMORY = {
         },
     ),
     "2.5, its own process": (
-        "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 20.00 MiB. GPU 1 has a total capacity of 64.00 "
-        "GiB of which 16.00 MiB is free. Including non-PyTorch memory, this process has 63.50 GiB memory in use.",
+        "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 20.00 MiB. GPU 1 has a total "
+        "capacity of 64.00 "
+        "GiB of which 16.00 MiB is free. Including non-PyTorch memory, this process has 63.50 GiB memory "
+        "in use.",
         {
             "requested_bytes": 20 * MIB, "capacity_bytes": 64 * GIB, "free_bytes": 16 * MIB,
             "process_bytes": 63.5 * GIB, "device_index": 1,
         },
     ),
     "Ascend": (
-        "RuntimeError: NPU out of memory. Tried to allocate 2.00 GiB (NPU 5; 60.50 GiB total capacity; 55.25 GiB "
+        "RuntimeError: NPU out of memory. Tried to allocate 2.00 GiB (NPU 5; 60.50 GiB total capacity; "
+        "55.25 GiB "
         "already allocated; 55.25 GiB current active; 1.50 GiB free; 57.50 GiB reserved in total by PyTorch)",
         {
             "requested_bytes": 2 * GIB, "capacity_bytes": 60.5 * GIB, "allocated_bytes": 55.25 * GIB,
@@ -78,13 +86,17 @@ def test_every_generation_of_out_of_memory_states_its_numbers_in_bytes(kind: str
 
 def test_a_watchdog_states_rank_sequence_and_times() -> None:
     event = event_of(
-        "[rank3]:[E1218 20:27:21.426415540 ProcessGroupNCCL.cpp:629] [Rank 3] Watchdog caught collective operation "
-        "timeout: WorkNCCL(SeqNum=1234, OpType=ALLREDUCE, NumelIn=131072, NumelOut=131072, Timeout(ms)=600000) ran "
+        "[rank3]:[E1218 20:27:21.426415540 ProcessGroupNCCL.cpp:629] [Rank 3] Watchdog caught collective "
+        "operation "
+        "timeout: WorkNCCL(SeqNum=1234, OpType=ALLREDUCE, NumelIn=131072, NumelOut=131072, Timeout(ms)"
+        "=600000) ran "
         "for 600081 milliseconds before timing out.\n"
         # the same collective, said again by the layers that end
-        "[rank3]:[E1218 20:27:21.486305774 ProcessGroupNCCL.cpp:1895] [PG ID 1 PG GUID 1 Rank 3] Process group "
+        "[rank3]:[E1218 20:27:21.486305774 ProcessGroupNCCL.cpp:1895] [PG ID 1 PG GUID 1 Rank 3] Process "
+        "group "
         "watchdog thread terminated with exception: [Rank 3] Watchdog caught collective operation timeout: "
-        "WorkNCCL(SeqNum=1234, OpType=ALLREDUCE, NumelIn=131072, NumelOut=131072, Timeout(ms)=600000) ran for "
+        "WorkNCCL(SeqNum=1234, OpType=ALLREDUCE, NumelIn=131072, NumelOut=131072, Timeout(ms)=600000) ran "
+        "for "
         "600081 milliseconds before timing out.\n"
     )
     assert (event.what, event.rank) == ("nccl_watchdog", 3)
@@ -114,26 +126,34 @@ def test_the_watchdog_of_pytorch_1_has_no_sequence() -> None:
         ("RuntimeError: CUDA error: unspecified launch failure", "error", "cuda_error"),
         ("RuntimeError: CUDA error: uncorrectable ECC error encountered", "error", "cuda_error"),
         ("RuntimeError: CUDA error: out of memory", "oom", "cuda_out_of_memory"),
-        ("RuntimeError: CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasGemmEx`", "error", "cuda_error"),
+        ("RuntimeError: CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasGemmEx`", "error",
+            "cuda_error"),
         ("RuntimeError: cuDNN error: CUDNN_STATUS_INTERNAL_ERROR", "error", "cuda_error"),
         ("RuntimeError: HIP error: invalid device ordinal", "error", "cuda_error"),
         ("RuntimeError: ACL stream synchronize failed, error code:507018", "error", "cuda_error"),
-        ("torch.distributed.DistBackendError: NCCL error in: ../ProcessGroupNCCL.cpp:1970, unhandled system error "
+        ("torch.distributed.DistBackendError: NCCL error in: ../ProcessGroupNCCL.cpp:1970, unhandled "
+         "system error "
          "(run with NCCL_DEBUG=INFO for details), NCCL version 2.20.5", "error", "nccl_error"),
-        ("ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.",
+        ("ncclRemoteError: A call failed possibly due to a network error or a remote process exiting "
+         "prematurely.",
          "error", "nccl_error"),
         ("RuntimeError: NCCL communicator was aborted on rank 3.", "error", "nccl_error"),
         ("RuntimeError: create:HCCLUtils.cpp:89 HCCL function error: HcclGetRootInfo(&id), error code is 7",
          "error", "nccl_error"),
-        ("RuntimeError: DataLoader worker (pid 42) is killed by signal: Killed.", "oom", "host_out_of_memory"),
-        ("RuntimeError: DataLoader worker (pid 42) is killed by signal: Bus error. It is possible that dataloader's "
+        ("RuntimeError: DataLoader worker (pid 42) is killed by signal: Killed.", "oom",
+            "host_out_of_memory"),
+        ("RuntimeError: DataLoader worker (pid 42) is killed by signal: Bus error. It is possible that "
+         "dataloader's "
          "workers are out of shared memory.", "error", "data_loader_error"),
         ("RuntimeError: DataLoader worker (pid(s) 42, 43) exited unexpectedly", "error", "data_loader_error"),
-        ("slurmstepd: error: Detected 1 oom_kill event in StepId=1.0. Some of the step tasks have been OOM Killed.",
+        ("slurmstepd: error: Detected 1 oom_kill event in StepId=1.0. Some of the step tasks have been "
+         "OOM Killed.",
          "oom", "host_out_of_memory"),
         ("OSError: [Errno 28] No space left on device", "error", "disk_full"),
         ("Segmentation fault (core dumped)", "exit", "exit"),
-        ("slurmstepd: error: *** JOB 12 ON node7 CANCELLED AT 2024-05-01T12:00:00 DUE TO TIME LIMIT ***", "exit", "exit"),
+        ("slurmstepd: error: *** JOB 12 ON node7 CANCELLED AT 2024-05-01T12:00:00 DUE TO TIME LIMIT ***",
+            "exit",
+            "exit"),
     ],
 )  # fmt: skip
 def test_a_line_says_which_failure_it_is(line: str, kind: str, what: str) -> None:
@@ -145,10 +165,12 @@ def test_a_line_says_which_failure_it_is(line: str, kind: str, what: str) -> Non
 @pytest.mark.parametrize(
     ("line", "code", "pid", "host"),
     [
-        ("torch.distributed.elastic.multiprocessing.api: [ERROR] failed (exitcode: -9) local_rank: 3 (pid: 77) of "
+        ("torch.distributed.elastic.multiprocessing.api: [ERROR] failed (exitcode: -9) local_rank: 3 "
+         "(pid: 77) of "
          "binary: /usr/bin/python", -9, 77, None),
         ("Signal 9 (SIGKILL) received by PID 77", None, 77, None),
-        ("[2024-05-01 12:00:00,000] [ERROR] [launch.py:325:sigkill_handler] ['python'] exits with return code = -6",
+        ("[2024-05-01 12:00:00,000] [ERROR] [launch.py:325:sigkill_handler] ['python'] exits with return "
+         "code = -6",
          -6, None, None),
         ("srun: error: node7: task 3: Exited with exit code 137", 137, None, "node7"),
     ],
@@ -194,7 +216,8 @@ def test_secrets_go_from_every_text_and_are_counted() -> None:
 
 def test_an_event_without_a_time_takes_that_of_the_line_before() -> None:
     log = log_of(
-        "2024-05-01 12:00:00 INFO loading\nplain words\nRuntimeError: CUDA error: device-side assert triggered\n"
+        "2024-05-01 12:00:00 INFO loading\nplain words\nRuntimeError: CUDA error: device-side assert "
+        "triggered\n"
     )
     assert [event.at_ns for event in log.events] == [1_714_564_800_000_000_000]
     assert log.is_zone_assumed

@@ -48,12 +48,16 @@ def test_an_xid_is_read_in_every_form_of_kernel_log(
     [
         ("NVRM: Xid (PCI:0000:05:00): 79, GPU has fallen off the bus.", 79, "0000:05:00.0", None, "critical"),
         ("NVRM: Xid (0000:03:00): 14, Channel 00000001", 14, "0000:03:00.0", None, "warning"),
-        ("NVRM: Xid (PCI:0000:9b:00 GPU-I:05): 43, pid=7, name=python, Ch 00000008", 43, "0000:9b:00.0", 7, "warning"),
-        ("NVRM: Xid (PCI:0000:05:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen", 79, "0000:05:00.0", None,
+        ("NVRM: Xid (PCI:0000:9b:00 GPU-I:05): 43, pid=7, name=python, Ch 00000008", 43, "0000:9b:00.0", 7,
+            "warning"),
+        ("NVRM: Xid (PCI:0000:05:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen", 79,
+            "0000:05:00.0", None,
          "critical"),
         ("NVRM: Xid (PCI:0000:05:00): 45, pid=7, name=python, Ch 00000008", 45, "0000:05:00.0", 7, "info"),
-        ("NVRM: Xid (PCI:0000:05:00): 145, RLW_REMAP Nonfatal XC0 i0 Link 10", 145, "0000:05:00.0", None, "warning"),
-        ("NVRM: Xid (PCI:0000:05:00): 149, NETIR_LINK_EVT Fatal XC0 i0 Link 10", 149, "0000:05:00.0", None, "critical"),
+        ("NVRM: Xid (PCI:0000:05:00): 145, RLW_REMAP Nonfatal XC0 i0 Link 10", 145, "0000:05:00.0", None,
+            "warning"),
+        ("NVRM: Xid (PCI:0000:05:00): 149, NETIR_LINK_EVT Fatal XC0 i0 Link 10", 149, "0000:05:00.0", None,
+            "critical"),
         ("NVRM: Xid (PCI:0018:01:00): 999, something new", 999, "0018:01:00.0", None, "warning"),
     ],
 )  # fmt: skip
@@ -66,7 +70,8 @@ def test_every_shape_of_an_xid_gives_code_device_process_and_severity(
 
 def test_a_changed_recovery_action_is_a_number() -> None:
     (event,) = log_of(
-        "NVRM: Xid (PCI:0000:05:00): 154, GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)"
+        "NVRM: Xid (PCI:0000:05:00): 154, GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset "
+        "Required)"
     ).events
     assert (event.numbers, event.severity) == ({"recovery_action": 1.0}, "warning")
 
@@ -98,23 +103,32 @@ def test_syslog_without_any_year_has_no_time() -> None:
 @pytest.mark.parametrize(
     ("line", "kind", "what", "severity", "numbers"),
     [
-        ("nvidia-nvswitch3: SXid (PCI:0000:86:00.0): 12028, Non-fatal, Link 61 egress", "error", "nvswitch_error",
+        ("nvidia-nvswitch3: SXid (PCI:0000:86:00.0): 12028, Non-fatal, Link 61 egress", "error",
+            "nvswitch_error",
          "warning", {}),
-        ("nvidia-nvswitch3: SXid (PCI:0000:86:00.0): 20034, Fatal, Link 30 LTSSM Fault Up", "error", "nvswitch_error",
+        ("nvidia-nvswitch3: SXid (PCI:0000:86:00.0): 20034, Fatal, Link 30 LTSSM Fault Up", "error",
+            "nvswitch_error",
          "critical", {}),
-        ("pcieport 0000:00:1c.0: AER: Corrected error received: 0000:00:1c.0", "error", "pcie_error", "info", {}),
-        ("pcieport 0000:00:1c.0: AER: Uncorrected (Non-Fatal) error received: 0000:00:1c.0", "error", "pcie_error",
+        ("pcieport 0000:00:1c.0: AER: Corrected error received: 0000:00:1c.0", "error", "pcie_error",
+            "info", {}),
+        ("pcieport 0000:00:1c.0: AER: Uncorrected (Non-Fatal) error received: 0000:00:1c.0", "error",
+            "pcie_error",
          "warning", {}),
-        ("nvidia 0000:3b:00.0: PCIe Bus Error: severity=Corrected, type=Physical Layer", "error", "pcie_error", "info",
+        ("nvidia 0000:3b:00.0: PCIe Bus Error: severity=Corrected, type=Physical Layer", "error",
+            "pcie_error",
+            "info",
          {}),
-        ("nvidia 0000:3b:00.0: AER: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer", "error",
+        ("nvidia 0000:3b:00.0: AER: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer",
+            "error",
          "pcie_error", "critical", {}),
         ("Out of memory: Killed process 123 (python) total-vm:9000kB, anon-rss:2048kB, file-rss:0kB", "oom",
          "host_out_of_memory", "critical", {"resident_bytes": 2048.0 * 1024}),
-        ("Memory cgroup out of memory: Killed process 123 (python)", "oom", "host_out_of_memory", "critical", {}),
+        ("Memory cgroup out of memory: Killed process 123 (python)", "oom", "host_out_of_memory",
+            "critical", {}),
         ("oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),task=python,pid=123,uid=0", "oom",
          "host_out_of_memory", "critical", {}),
-        ("nvidia-peermem nv_get_p2p_free_callback:127 ERROR detected invalid context", "error", "peermem_error",
+        ("nvidia-peermem nv_get_p2p_free_callback:127 ERROR detected invalid context", "error",
+            "peermem_error",
          "warning", {}),
         ("mce: [Hardware Error]: Machine check events logged", "error", "machine_check", "critical", {}),
         ("mlx5_core 0000:3b:00.0 ib0: Link down", "error", "link_down", "warning", {}),
@@ -124,7 +138,8 @@ def test_syslog_without_any_year_has_no_time() -> None:
         ("nfs: server 10.0.0.3 not responding, still trying", "error", "nfs_not_responding", "warning", {}),
         ("watchdog: BUG: soft lockup - CPU#3 stuck for 22s! [python:7]", "error", "lockup", "critical",
          {"stuck_seconds": 22.0}),
-        ("NVRM: GPU 0000:3b:00.0: RmInitAdapter failed! (0x62:0x40:2393)", "error", "gpu_lost", "critical", {}),
+        ("NVRM: GPU 0000:3b:00.0: RmInitAdapter failed! (0x62:0x40:2393)", "error", "gpu_lost",
+            "critical", {}),
     ],
 )  # fmt: skip
 def test_a_line_of_the_kernel_says_what_happened(

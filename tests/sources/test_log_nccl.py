@@ -25,7 +25,8 @@ def test_a_log_states_version_network_nics_ranks_devices_and_channels() -> None:
         PREFIX + "Using network IB",
         PREFIX + "NCCL_IB_GID_INDEX set by environment to 3.",
         PREFIX
-        + "ncclCommInitRank comm 0x55f2a1 rank 0 nranks 16 cudaDev 0 nvmlDev 3 busId 3b000 commId 0x1a - Init START",
+        + "ncclCommInitRank comm 0x55f2a1 rank 0 nranks 16 cudaDev 0 nvmlDev 3 busId 3b000 commId 0x1a - "
+        "Init START",
         PREFIX + "comm 0x55f2a1 rank 0 nRanks 16 nNodes 2 localRanks 8 localRank 0 MNNVL 0",
         PREFIX + "Channel 00/16 :    0   1   2   3",
         PREFIX
@@ -89,7 +90,8 @@ def test_p2p_is_off_where_the_log_says_so(lines: list[str], is_off: bool | None)
         (["NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'"], False),
         (["NET/IB : GPU Direct RDMA (DMABUF) enabled for HCA 0 'mlx5_0'"], True),
         # What channels use counts for more than what could be.
-        (["NET/IB : GPU Direct RDMA Enabled for HCA 0 'mlx5_0'", "Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0"], False),
+        (["NET/IB : GPU Direct RDMA Enabled for HCA 0 'mlx5_0'",
+            "Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0"], False),
         (["Using network Socket"], None),
     ],
 )  # fmt: skip
@@ -100,14 +102,16 @@ def test_gpu_direct_is_told_by_the_channels_first(lines: list[str], has_gdr: boo
 def test_a_torn_line_gives_no_device() -> None:
     nccl = nccl_of(
         PREFIX
-        + "ncclCommInitRank comm 0x55 rank 0 nranks 8 cudaDev 0 nvmlDev 0 busId 53node1:101:201 [6] NCCL INFO x",
-        "node1:101:201 [1] NCCL INFO comm 0x56 rank 1 nranks 8 cudaDev 1 nvmlDev 1 busId 97000 - Init COMPLETE",
+        + "ncclCommInitRank comm 0x55 rank 0 nranks 8 cudaDev 0 nvmlDev 0 busId 53node1:101:201 [6] NCCL "
+        "INFO x",
+        "node1:101:201 [1] NCCL INFO comm 0x56 rank 1 nranks 8 cudaDev 1 nvmlDev 1 busId 97000 - Init "
+        "COMPLETE",
     )
     assert nccl.devices == {1: "0000:97:00.0"}
 
 
 def test_ranks_within_a_group_are_not_taken_for_ranks_of_the_job() -> None:
-    line = "ncclCommInitRank comm 0x5{} rank {} nranks {} cudaDev 0 nvmlDev {} busId {}000 commId 0x1 - Init START"
+    line = "comm 0x5{} rank {} nranks {} cudaDev 0 nvmlDev {} busId {}000 commId 0x1 - Init START"
     nccl = nccl_of(PREFIX + line.format(1, 5, 8, 5, "8d"), PREFIX + line.format(2, 0, 2, 5, "8d"))
     assert (nccl.num_ranks, nccl.devices, nccl.device_index) == (8, {5: "0000:8d:00.0"}, {5: 5})
 
@@ -126,8 +130,8 @@ def test_a_warning_that_says_a_failure_is_an_event_and_others_are_kept() -> None
     log = read_log(
         "nccl.log",
         data=(
-            b"node1:100:210 [0] transport/net_ib.cc:1295 NCCL WARN NET/IB : Got completion from peer 10.0.0.2<33234> "
-            b"with status=12 opcode=0 len=0 vendor err 129\n"
+            b"node1:100:210 [0] transport/net_ib.cc:1295 NCCL WARN NET/IB : Got completion from peer "
+            b"10.0.0.2<33234> with status=12 opcode=0 len=0 vendor err 129\n"
             b'[2025-05-01 12:00:00] node1:100:210 [0] NCCL WARN Missing "iommu=pt" from kernel command line\n'
         ),
     )

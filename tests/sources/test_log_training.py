@@ -61,7 +61,8 @@ def test_three_lines_of_deepspeed_of_one_step_are_one_row() -> None:
         "[2024-05-01 12:00:00,250] [INFO] [logging.py:96:log_dist] [Rank 0] step=10, skipped=2, "
         "lr=[6e-05, 6e-05], mom=[(0.9, 0.95)]\n"
         "[2024-05-01 12:00:00,300] [INFO] [timer.py:215:stop] epoch=0/micro_step=100/global_step=10, "
-        "RunningAvgSamplesPerSec=220.5, CurrSamplesPerSec=222.75, MemAllocated=0.07GB, MaxMemAllocated=1.5GB\n"
+        "RunningAvgSamplesPerSec=220.5, CurrSamplesPerSec=222.75, MemAllocated=0.07GB, "
+        "MaxMemAllocated=1.5GB\n"
         "steps: 10 loss: 2.5000 iter time (s): 0.512 samples/sec: 62.5\n"
         "steps: 20 loss: 2.4000 iter time (s): 0.500 samples/sec: 64.0\n"
     )
@@ -189,8 +190,10 @@ def test_the_rich_bar_of_lightning_is_read() -> None:
         " 50/100 [============>.............] - ETA: 10s - loss: 2.5000 - accuracy: 0.1\r"
         "100/100 [==========================] - 12s 120ms/step - loss: 2.0 - val_loss: 2.2\n"
         "Epoch 2/2\n 50/100 [============>.............] - ETA: 10s - loss: 1.5000\n",
-        "\x1b[1m 50/100\x1b[0m \x1b[32m━━━━━━━━\x1b[0m\x1b[37m━━━━\x1b[0m \x1b[1m6s\x1b[0m 120ms/step - loss: 2.5"
-        "\x08\x08\x08\r\x1b[1m100/100\x1b[0m \x1b[32m━━━━\x1b[0m\x1b[37m\x1b[0m \x1b[1m12s\x1b[0m 120ms/step - loss: 2.0\n"
+        "\x1b[1m 50/100\x1b[0m \x1b[32m━━━━━━━━\x1b[0m\x1b[37m━━━━\x1b[0m \x1b[1m6s\x1b[0m 120ms/step "
+        "- loss: 2.5"
+        "\x08\x08\x08\r\x1b[1m100/100\x1b[0m \x1b[32m━━━━\x1b[0m\x1b[37m\x1b[0m \x1b[1m12s\x1b[0m "
+        "120ms/step - loss: 2.0\n"
         "Epoch 2/2\n\x1b[1m 50/100\x1b[0m ━━━━ \x1b[1m6s\x1b[0m 120ms/step - loss: 1.5\n",
     ],
 )
@@ -212,8 +215,8 @@ def test_keras_counts_within_epochs_and_is_counted_through(lines: str) -> None:
             {"loss": 2.3456, "step_seconds": 0.13425, "mfu_ratio": 0.175},
         ),
         (  # llm.c
-            "step  100/1000 | loss 7.912345 (+0.12z)| norm 1.2 (-1.1z)| lr 6.00e-04 | 1234.56 ms | 31.25% bf16 MFU "
-            "| 425000 tok/s",
+            "step  100/1000 | loss 7.912345 (+0.12z)| norm 1.2 (-1.1z)| lr 6.00e-04 | 1234.56 ms "
+            "| 31.25% bf16 MFU | 425000 tok/s",
             100,
             {"loss": 7.912345, "learning_rate": 6e-4, "mfu_ratio": 0.3125, "tokens_per_second": 425_000.0},
         ),
@@ -223,8 +226,8 @@ def test_keras_counts_within_epochs_and_is_counted_through(lines: str) -> None:
             {"loss": 10.8, "step_seconds": 1.25, "tflops_per_device": 180.5, "tokens_per_second": 1234.5},
         ),
         (  # fairseq
-            "2024-05-01 12:00:00 | INFO | train_inner | epoch 001:    100 / 1234 loss=10.25, ppl=1178, wps=25000.5, "
-            "ups=2.5, wpb=9000, num_updates=100, lr=1e-05, gnorm=1.25, loss_scale=128, wall=52",
+            "2024-05-01 12:00:00 | INFO | train_inner | epoch 001:    100 / 1234 loss=10.25, ppl=1178, "
+            "wps=25000.5, ups=2.5, wpb=9000, num_updates=100, lr=1e-05, gnorm=1.25, loss_scale=128, wall=52",
             100,
             {
                 "loss": 10.25, "tokens_per_second": 25000.5, "steps_per_second": 2.5, "learning_rate": 1e-5,
@@ -232,8 +235,8 @@ def test_keras_counts_within_epochs_and_is_counted_through(lines: str) -> None:
             },
         ),
         (  # Detectron2
-            " eta: 1:02:03  iter: 19  total_loss: 1.25  loss_cls: 0.5  time: 0.2432  data_time: 0.0125  lr: 0.001  "
-            "max_mem: 3456M",
+            " eta: 1:02:03  iter: 19  total_loss: 1.25  loss_cls: 0.5  time: 0.2432  data_time: 0.0125  "
+            "lr: 0.001  max_mem: 3456M",
             19,
             {
                 "loss": 1.25, "step_seconds": 0.2432, "data_seconds": 0.0125, "learning_rate": 0.001,
@@ -241,10 +244,13 @@ def test_keras_counts_within_epochs_and_is_counted_through(lines: str) -> None:
             },
         ),
         (  # MindFormers
-            "2024-05-01 12:00:00,000 - mindformers - INFO - { Epoch:[  1/ 2], step:[   10/ 1000], loss: 10.625, "
-            "per_step_time: 1250ms, lr: 1e-5, overflow cond: False, loss_scale: 65536",
+            "2024-05-01 12:00:00,000 - mindformers - INFO - { Epoch:[  1/ 2], step:[   10/ 1000], "
+            "loss: 10.625, per_step_time: 1250ms, lr: 1e-5, overflow cond: False, loss_scale: 65536",
             10,
-            {"loss": 10.625, "step_seconds": 1.25, "learning_rate": 1e-5, "loss_scale": 65536.0, "epoch": 1.0},
+            {
+                "loss": 10.625, "step_seconds": 1.25, "learning_rate": 1e-5, "loss_scale": 65536.0,
+                "epoch": 1.0,
+            },
         ),
         (  # PaddleNLP
             "loss: 10.5, learning_rate: 1e-05, global_step: 10, current_max_memory_allocated: 20.5 GB, "
@@ -282,7 +288,8 @@ def test_open_mmlab_counts_within_epochs_from_one() -> None:
 def test_a_block_of_composer_is_one_row() -> None:
     text = (
         "[epoch=0/1][batch=10/1000]:\n\t Train time/batch: 9\n\t Train loss/train/total: 11.5\n"
-        "\t Train throughput/tokens_per_sec: 1,234.5\n[epoch=0/1][batch=11/1000]:\n\t Train loss/train/total: 11.25\n"
+        "\t Train throughput/tokens_per_sec: 1,234.5\n"
+        "[epoch=0/1][batch=11/1000]:\n\t Train loss/train/total: 11.25\n"
     )
     progress = progress_of(text)
     assert (progress.step.tolist(), progress.total) == ([10, 11], 1000)
@@ -379,7 +386,8 @@ def test_phases_are_events_with_their_times() -> None:
         "2024-05-01 12:00:02 step 1 loss 2.0\n"
         "2024-05-01 12:00:03 saving checkpoint at iteration      10 to /data/out\n"
         "2024-05-01 12:00:04   successfully saved checkpoint from iteration      10 to /data/out\n"
-        "2024-05-01 12:00:05 Finished saving the checkpoint (or staging if async is enabled) in 3.25 seconds.\n"
+        "2024-05-01 12:00:05 Finished saving the checkpoint (or staging if async is enabled) "
+        "in 3.25 seconds.\n"
         "  validation loss at iteration 10 | lm loss value: 2.3 | lm loss PPL: 9.9\n"
         "2024-05-01 12:00:07 Saving model checkpoint to /data/out/checkpoint-30\n"
         "2024-05-01 12:00:08 ***** Running Evaluation *****\n"

@@ -206,9 +206,8 @@ class Reading:
             made = _xid(made)
         elif made.what == "cuda_out_of_memory":
             made = replace(made, numbers={**made.numbers, **log_error.memory_numbers(text)})
-        if row.tells_once:
-            if self._is_again((made.what, row.needles[0], made.rank), made):
-                return True
+        if row.tells_once and self._is_again((made.what, row.needles[0], made.rank), made):
+            return True
         self._add(made, at)
         return True
 
