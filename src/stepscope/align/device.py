@@ -94,6 +94,17 @@ def assign(sides: Sequence[TraceDevice], owners: Sequence[OwnerFacts]) -> list[A
     )
 
 
+def is_on(process: Owner, device: Owner) -> bool:
+    """Whether a process' row is of this device."""
+    if process.uuid and device.uuid:
+        return process.uuid == device.uuid and process.mig in (None, device.mig)
+    if process.host and device.host and process.host != device.host:
+        return False
+    if process.pci_bus_id and device.pci_bus_id:
+        return process.pci_bus_id == device.pci_bus_id
+    return process.index is not None and process.index == device.index
+
+
 def pci_bus_id(text: str | None) -> str | None:
     """A PCI bus id as `0000:3b:00.0`, from `00000000:3B:00.0`, `3b:00.0` or NCCL's `3b000`; `None` of
     neither."""

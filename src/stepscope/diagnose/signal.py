@@ -107,11 +107,17 @@ def _by_step(
     column = samples.columns[name]
     known = ~np.isnan(column)
     series = Series(name, samples.owner, samples.at_ns[known], column[known])
-    told = by_step(series, samples.lag_ns, samples.window_ns, start, end)
+    told = by_step(
+        series,
+        lag_ns=samples.lag_ns,
+        window_ns=samples.window_ns,
+        step_start_ns=start,
+        step_end_ns=end,
+    )
     return tuple(
-        report.SignalStep(step=int(number[each.first]), value=each.value, samples=each.samples)
-        for each in told
-        if each.first == each.last
+        report.SignalStep(step=int(number[first]), value=float(value), samples=int(count))
+        for first, last, value, count in zip(told.first, told.last, told.value, told.samples, strict=True)
+        if first == last
     )
 
 
