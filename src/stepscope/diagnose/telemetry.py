@@ -108,7 +108,9 @@ def beside_ranks(
         devices=tuple(devices),
         clocks=clocks,
         lags=lags,
-        signals=summaries(devices, hosts, analyses),
+        signals=summaries(
+            devices, hosts, analyses, {h.owner.key: s.name for h in hosts if (s := _source_of(h, telemetry))}
+        ),
         events=events_of(xids, telemetry, logs, [each.samples.owner for each in devices]),
         progress=steps.rows,
         representative=_representative(analyses, devices, telemetry, steps),
