@@ -101,6 +101,7 @@ def beside_ranks(
         for n, each in enumerate(devices)
     ]
     result, alone = _given(analyses, devices, every, job)
+    of_hosts = {h.owner.key: source.name for h in hosts if (source := _source_of(h, telemetry)) is not None}
     clocks = tuple(_clock(source, lags[source.name]) for source in telemetry)
     return Beside(
         analyses=result,
@@ -108,9 +109,7 @@ def beside_ranks(
         devices=tuple(devices),
         clocks=clocks,
         lags=lags,
-        signals=summaries(
-            devices, hosts, analyses, {h.owner.key: s.name for h in hosts if (s := _source_of(h, telemetry))}
-        ),
+        signals=summaries(devices, hosts, analyses, of_hosts),
         events=events_of(xids, telemetry, logs, [each.samples.owner for each in devices]),
         progress=steps.rows,
         representative=_representative(analyses, devices, telemetry, steps),
