@@ -106,7 +106,7 @@ def arguments(case: Case) -> list[str]:
     draw = random.Random(f"{case.seed} {case.fault}")
     ranks = draw.choice((1, 2)) if case.fault in ONE_RANK else draw.choice((2, 4))
     words = [
-        "--seed", str(case.seed), "--ranks", str(ranks), "--gpu", draw.choice(("H100", "A100-SXM4-80")),
+        "--seed", str(case.seed), "--ranks", str(ranks), "--gpu", draw.choice(("H100", "A100", "H200")),
         "--model", draw.choice(("transformer", "transformer", "resnet")),
         "--layers", str(draw.choice((4, 6))),
         "--jitter", str(draw.choice((0.005, 0.01, 0.02))), "--telemetry", "--counters", "full",

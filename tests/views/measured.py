@@ -23,7 +23,7 @@ DEVICES = (
     report.Device(index=0, uuid="GPU-5f0c9a31-0000-4000-8000-000000000000", name=H100),
     report.Device(index=1, uuid="GPU-5f0c9a31-0000-4000-8000-000000000001", name=H100),
 )
-HOST = report.Device(kind="cpu")
+HOST = report.Device(kind="host")
 DCGM, SMI, NODE = "dcgm-exporter.prom", "nvidia-smi.csv", "node-exporter.prom"
 LAG = 600 * MS
 
@@ -49,7 +49,7 @@ def signal(
         device=DEVICES[rank],
         signal=name,
         unit=SIGNALS[name].unit,
-        mean=sum(inside) / len(inside),
+        mean=sum(inside) / len(inside) if SIGNALS[name].aggregate == "mean" else None,
         min=min(inside),
         max=max(inside),
         samples=len(inside),
@@ -100,8 +100,6 @@ def _reasons() -> report.SignalSummary:
         device=DEVICES[1],
         signal="clock_event_reasons",
         unit="mask",
-        min=0.0,
-        max=float(0x64),
         samples=16,
         coverage=1.0,
         rank=1,

@@ -33,7 +33,7 @@ from stepscope.views.counter_word import (
     representative_line,
     walk_head,
 )
-from stepscope.views.detail_signal import SIGNAL_TEXT
+from stepscope.views.detail_signal import SIGNAL_TEXT, signal_text
 from stepscope.views.label_signal import ABSENT, CLOCK_REASON, EVENT_KIND, SIGNAL, clock_reasons
 from stepscope.views.terminal_counter import blocks
 from tests.diagnose import build
@@ -144,7 +144,7 @@ def test_reasons_for_lower_clocks_are_words_and_idleness_is_none() -> None:
     assert reason_lines(measured(), "en") == [
         "clocks held down by: power limit, temperature (driver), temperature (hardware) (rank 1, device 1)"
     ]
-    idle = replace(signal(0, "clock_event_reasons", 1.0), max=1.0)
+    idle = signal(0, "clock_event_reasons", 1.0)
     assert reason_lines(replace(measured(), signals=(idle,)), "en") == []
     assert clock_reasons(0x1004, "en") == ["power limit", "0x1000"]
 
@@ -203,6 +203,29 @@ def test_that_as_written_decides_nothing_is_said_wherever_patterns_are(lang: Lan
 def test_english_titles_and_walks_are_told_in_chinese() -> None:
     assert walk_head(measured("zh").walks[0], "zh") == "依次排查：利用率低（rank 1，设备 1）"
     assert all(re.search("[\u4e00-\u9fff]", chinese) for _, chinese in SIGNAL_TEXT)
+
+
+@pytest.mark.parametrize(
+    ("english", "chinese"),
+    [
+        (
+            "sm_active_ratio 82% in the window, 61% in the rest; power_watts 612 W in the window, "
+            "480 W in the rest.",
+            "sm_active_ratio 窗口内为 82%、其余为 61%；power_watts 窗口内为 612 W、其余为 480 W",
+        ),
+        (
+            "As in the rest of the run: power_watts, dram_active_ratio.",
+            "与运行的其余部分一致：power_watts、dram_active_ratio",
+        ),
+        ("As in the rest of the run: a, b, c, d and 3 more.", "与运行的其余部分一致：a、b、c、d 等另有 3 项"),
+        ("3 readings lie in the window; 5 are needed.", "窗口内只有 3 个读数，需要 5 个"),
+        ("7 windows of equal length lie outside; 19 are needed.", "窗口外只有 7 个等长窗口，需要 19 个"),
+        ("It rained.", "It rained."),
+    ],
+)
+def test_whether_the_window_is_like_the_run_is_told_in_chinese(english: str, chinese: str) -> None:
+    assert signal_text(english, "zh") == chinese
+    assert signal_text(english, "en") == english
 
 
 def test_a_window_that_is_not_like_the_run_is_said() -> None:

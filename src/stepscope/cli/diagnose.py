@@ -159,11 +159,11 @@ def command(
             jobs=jobs,
             on_progress=progress.advance if progress.is_shown else None,
         )
-    if perfetto is not None and done.sources:
+    if perfetto is not None and (done.sources or done.telemetry):
         _put_perfetto(done, perfetto, lang)
     option.put_report(done.report, form, lang, output)
-    if perfetto is not None and not done.sources:
-        what = "is not written: no trace is among the inputs; leave --perfetto out"
+    if perfetto is not None and not (done.sources or done.telemetry):
+        what = "is not written: no trace and no telemetry is among the inputs; leave --perfetto out"
         click.echo(f"stepscope: {perfetto}: {what}", err=True)
     return exit_code(done.report, fail_on)
 
@@ -187,7 +187,7 @@ def _put_perfetto(done: Diagnosed, perfetto: str, lang: Lang) -> None:
     from stepscope.export.perfetto import outside_line, write
 
     with target.packed_file(perfetto, "--perfetto") as file:
-        written = write(done, file, lang)
+        written = write(done, file, lang, done.telemetry)
     for left_out in (far_line(written.left_out), outside_line(written.outside)):
         if left_out is not None:
             click.echo(f"stepscope: {perfetto}: {left_out}", err=True)

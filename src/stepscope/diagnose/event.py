@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from stepscope.diagnose.signal import device_of
 from stepscope.model import report
-from stepscope.model.log import Log
-from stepscope.model.sample import Owner, Telemetry
-from stepscope.model.xid import Incident, incidents, of_log, of_mark
+from stepscope.model.log import Log, LogEvent
+from stepscope.model.sample import Mark, Owner, Telemetry
+from stepscope.model.xid import Incident, incidents
 
 MOST_EVENTS = 200
 """Events of a report: the gravest, then the latest."""
@@ -17,24 +17,30 @@ _SEVERITY = {"critical": 0, "warning": 1, "info": 2}
 
 def xid_incidents(telemetry: Sequence[Telemetry], logs: Sequence[Log]) -> tuple[Incident, ...]:
     """Xids of all sources, those that belong together as one."""
-    seen = [of_mark(mark) for source in telemetry for mark in source.marks if mark.kind == "xid"]
-    seen += [of_log(event) for log in logs for event in log.events if event.what == "xid"]
-    return incidents(seen)
+    seen: list[Mark | LogEvent] = [mark for source in telemetry for mark in source.marks]
+    seen += [event for log in logs for event in log.events]
+    return tuple(incidents(seen))
 
 
-def events_of(telemetry: Sequence[Telemetry], logs: Sequence[Log]) -> tuple[report.Event, ...]:
-    """What happened, in order of time. An Xid that may be old is none of this time's."""
+def events_of(
+    told: Sequence[Incident],
+    telemetry: Sequence[Telemetry],
+    logs: Sequence[Log],
+    owners: Sequence[Owner] = (),
+) -> tuple[report.Event, ...]:
+    """What happened, in order of time; `told` are the Xids. One that may be old is none of this time's."""
     found: list[report.Event] = []
-    for each in xid_incidents(telemetry, logs):
-        if each.at_ns is not None and each.is_new:
+    for each in told:
+        if each.start_ns is not None and each.is_new:
+            owner = next((o for o in owners if is_of(each, o)), None)
             found.append(
                 report.Event(
-                    at_ns=each.at_ns,
+                    at_ns=each.start_ns,
                     kind="xid",
                     severity=each.severity,
                     text=each.text,
                     code=each.code,
-                    device=device_of(each.owner) if each.owner is not None else None,
+                    device=device_of(owner) if owner is not None else None,
                 )
             )
     for log in logs:
@@ -69,19 +75,17 @@ def events_of(telemetry: Sequence[Telemetry], logs: Sequence[Log]) -> tuple[repo
 
 def xid_numbers(told: Sequence[Incident], owner: Owner, is_told: bool) -> dict[str, float]:
     """`grave_xids` and `milder_xids` of one device; absent where nothing would have told of one."""
-    mine = [each for each in told if each.is_new and each.owner is not None and is_same(each.owner, owner)]
+    mine = [each for each in told if each.is_new and is_of(each, owner)]
     if not is_told and not mine:
         return {}
     grave = sum(each.severity == "critical" for each in mine)
-    return {"grave_xids": float(grave), "milder_xids": float(len(mine) - grave)}
+    milder = sum(each.severity == "warning" for each in mine)
+    return {"grave_xids": float(grave), "milder_xids": float(milder)}
 
 
-def is_same(one: Owner, other: Owner) -> bool:
-    """Whether two descriptions are of one device: by UUID, else by PCI bus id on one host, else by index."""
-    if one.uuid and other.uuid:
-        return one.uuid == other.uuid
-    if one.host and other.host and one.host != other.host:
+def is_of(told: Incident, owner: Owner) -> bool:
+    """Whether an incident hit this device first: consequences on others are none of theirs."""
+    if not told.devices or (told.host and owner.host and told.host != owner.host):
         return False
-    if one.pci_bus_id and other.pci_bus_id:
-        return one.pci_bus_id == other.pci_bus_id
-    return one.index is not None and one.index == other.index
+    names = (owner.pci_bus_id, owner.uuid, f"gpu{owner.index}" if owner.index is not None else None)
+    return told.devices[0] in names

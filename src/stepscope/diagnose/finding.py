@@ -165,9 +165,9 @@ def _explained(found: Sequence[rules.Finding], claimed: dict[str, Claim]) -> dic
 
     reasons: dict[str, str] = {}
     by_cost = sorted(found, key=cost, reverse=True)
-    for index, cause in enumerate(by_cost):
-        for effect in by_cost[index + 1 :]:
-            if effect.rule.id in cause.rule.explains:
+    for cause in by_cost:
+        for effect in by_cost:
+            if effect.rule.id in cause.rule.explains and cost(cause) >= cost(effect):
                 reasons.setdefault(effect.rule.id, cause.rule.id)
     # What others wait for a rank is about as long as what keeps it, and may be measured a little longer.
     for effect in by_cost:

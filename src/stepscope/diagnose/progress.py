@@ -18,6 +18,10 @@ USUAL_TIMES = 5
 """Two lines that lie further apart than so many usual distances have a pause between them, not steps."""
 
 
+_ENDS = ("exit", "oom")
+"""Events after which no step is due: the silence after a watchdog's or another error is what it tells of."""
+
+
 @dataclass(frozen=True, slots=True)
 class Progressed:
     """When what went on. Intervals are `None` where nothing tells: a log without times, or none."""
@@ -48,7 +52,7 @@ def progressed(analyses: Sequence[RankAnalysis], logs: Sequence[Log]) -> Progres
     first = min([int(_times(p)[0].min()) - _usual(p) for p in timed], default=None)
     last = max([int(_times(p)[0].max()) for p in timed], default=None)
     reached = any(p.total is not None and len(p) and int(p.step.max()) >= p.total for p in timed)
-    ended = any(event.kind == "exit" and last is not None and (event.at_ns or 0) >= last for event in events)
+    ended = any(event.kind in _ENDS and last is not None and (event.at_ns or 0) >= last for event in events)
     return Progressed(
         rows=rows,
         steps=steps,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from stepscope.align.attribute import by_step
@@ -24,9 +25,13 @@ GAP_PERIODS = 2.5
 
 
 def summaries(
-    devices: Sequence[Device], hosts: Sequence[Samples], analyses: Sequence[RankAnalysis]
+    devices: Sequence[Device],
+    hosts: Sequence[Samples],
+    analyses: Sequence[RankAnalysis],
+    sources: Mapping[tuple[str | int | None, ...], str],
 ) -> tuple[report.SignalSummary, ...]:
-    """A row a signal and owner, devices first, in the order of the catalogue."""
+    """A row a signal and owner, devices first, in the order of the catalogue; `sources` name those of
+    hosts."""
     rows: list[report.SignalSummary] = []
     for each in devices:
         rank, windows = None, None
@@ -38,8 +43,27 @@ def summaries(
                 windows = (activity.step_number, activity.step_start_ns, activity.step_end_ns)
         rows += _of_owner(each.samples, each.rows, each.source, rank, windows)
     for each_host in hosts:
-        rows += _of_owner(each_host, np.ones(len(each_host), dtype=bool), "", None, None)
-    return tuple(rows)
+        rows += _of_owner(
+            each_host, np.ones(len(each_host), dtype=bool), sources.get(each_host.owner.key, "")
+        )
+    return _thinned(rows)
+
+
+MOST_POINTS_IN_ALL = 40_000
+"""Of all signals: about a megabyte of JSON."""
+
+
+def _thinned(rows: Sequence[report.SignalSummary]) -> tuple[report.SignalSummary, ...]:
+    """The rows with fewer points each where there are many devices."""
+    most = max(MOST_POINTS_IN_ALL // max(len(rows), 1), 8)
+
+    def thin(row: report.SignalSummary) -> report.SignalSummary:
+        if len(row.points) <= most:
+            return row
+        at, value = (np.array(each) for each in zip(*row.points, strict=True))
+        return msgspec.structs.replace(row, points=points(at, value, most))
+
+    return tuple(map(thin, rows))
 
 
 def device_of(owner: Owner) -> report.Device:
@@ -53,8 +77,8 @@ def _of_owner(
     samples: Samples,
     rows: Rows,
     source: str,
-    rank: int | None,
-    windows: tuple[I64 | None, I64 | None, I64 | None] | None,
+    rank: int | None = None,
+    windows: tuple[I64 | None, I64 | None, I64 | None] | None = None,
 ) -> list[report.SignalSummary]:
     found = []
     for name, signal in SIGNALS.items():
@@ -63,6 +87,8 @@ def _of_owner(
         column = samples.columns[name]
         known = rows & ~np.isnan(column)
         value = column[known]
+        if not len(value):
+            continue
         is_number = signal.kind in ("gauge", "state")
         found.append(
             report.SignalSummary(
@@ -107,20 +133,26 @@ def _by_step(
     column = samples.columns[name]
     known = ~np.isnan(column)
     series = Series(name, samples.owner, samples.at_ns[known], column[known])
-    told = by_step(series, samples.lag_ns, samples.window_ns, start, end)
+    told = by_step(
+        series,
+        lag_ns=samples.lag_ns,
+        window_ns=samples.window_ns,
+        step_start_ns=start,
+        step_end_ns=end,
+    )
     return tuple(
-        report.SignalStep(step=int(number[each.first]), value=each.value, samples=each.samples)
-        for each in told
-        if each.first == each.last
+        report.SignalStep(step=int(number[first]), value=float(value), samples=int(count))
+        for first, last, value, count in zip(told.first, told.last, told.value, told.samples, strict=True)
+        if first == last
     )
 
 
-def points(at_ns: I64, value: F64) -> tuple[tuple[int, float], ...]:
-    """At most `MOST_POINTS` readings: of each equal part the least and the largest, in order of time."""
-    if len(at_ns) <= MOST_POINTS:
+def points(at_ns: I64, value: F64, most: int = MOST_POINTS) -> tuple[tuple[int, float], ...]:
+    """At most `most` readings: of each equal part the least and the largest, in order of time."""
+    if len(at_ns) <= most:
         return tuple(zip(at_ns.tolist(), value.tolist(), strict=True))
     kept: set[int] = {0, len(at_ns) - 1}
-    for part in np.array_split(np.arange(len(at_ns)), MOST_POINTS // 2 - 1):
+    for part in np.array_split(np.arange(len(at_ns)), most // 2 - 1):
         kept |= {int(part[np.argmin(value[part])]), int(part[np.argmax(value[part])])}
     order = sorted(kept)
     return tuple((int(at_ns[n]), float(value[n])) for n in order)

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 import msgspec
 import numpy as np
 
+from stepscope.align import representative as of_window
+from stepscope.align.device import OwnerFacts, TraceDevice, assign, is_on
 from stepscope.align.lag import Lag, lag_of
-from stepscope.align.owner import Assigned, TraceDevice, assign
 from stepscope.analyse.telemetry import beside, check, device, host, jitter
 from stepscope.analyse.telemetry import log as of_log
 from stepscope.analyse.telemetry.scope import scope, without
@@ -28,7 +29,7 @@ from stepscope.model.feature import Observed
 from stepscope.model.hardware import hardware_of
 from stepscope.model.log import Log
 from stepscope.model.peer import PeerTable
-from stepscope.model.sample import Owner, Telemetry
+from stepscope.model.sample import Owner, Series, Telemetry
 from stepscope.model.xid import Incident
 
 Key = tuple[str | int | None, ...]
@@ -80,12 +81,11 @@ def beside_ranks(
     telemetry = without(telemetry, doubted)
     found = samples_of(telemetry, ("device",))
     hosts = samples_of(telemetry, ("host",))
-    assigned = _assigned(analyses, found, telemetry, logs)
+    assigned = _assigned(analyses, found, telemetry, logs, tables)
     lags = {source.name: _lag(source, analyses, found, assigned) for source in telemetry}
     steps = progressed(analyses, logs)
     devices = [
-        _device(each, place, analyses, telemetry, lags, steps)
-        for each, place in zip(found, assigned, strict=True)
+        _device(each, assigned.get(each.owner.key), analyses, telemetry, lags, steps) for each in found
     ]
     hosts = [_with_lag(each, telemetry, lags) for each in hosts]
     means = {n: mean for n, each in enumerate(devices) if (mean := _busy_mean(each)) is not None}
@@ -101,6 +101,7 @@ def beside_ranks(
         for n, each in enumerate(devices)
     ]
     result, alone = _given(analyses, devices, every, job)
+    of_hosts = {h.owner.key: source.name for h in hosts if (source := _source_of(h, telemetry)) is not None}
     clocks = tuple(_clock(source, lags[source.name]) for source in telemetry)
     return Beside(
         analyses=result,
@@ -108,13 +109,16 @@ def beside_ranks(
         devices=tuple(devices),
         clocks=clocks,
         lags=lags,
-        signals=summaries(devices, hosts, analyses),
-        events=events_of(telemetry, logs),
+        signals=summaries(devices, hosts, analyses, of_hosts),
+        events=events_of(xids, telemetry, logs, [each.samples.owner for each in devices]),
         progress=steps.rows,
-        representative=None,
+        representative=_representative(analyses, devices, telemetry, steps),
         issues=(*doubted.issues(), *_issues(telemetry, devices, every, analyses, logs)),
         has_any=True,
     )
+
+
+Place = tuple[int, int]
 
 
 def _assigned(
@@ -122,36 +126,72 @@ def _assigned(
     found: Sequence[Samples],
     telemetry: Sequence[Telemetry],
     logs: Sequence[Log],
-) -> list[Assigned | None]:
-    """Which device of the traces each owner is."""
-    sides = [
-        TraceDevice(
-            place=(n, m),
-            rank=analysis.rank,
-            index=each.accounting.device.index,
-            name=each.accounting.device.name,
-            uuids=analysis.uuids,
-            pids=analysis.pids,
-            activity=each.activity,
-        )
-        for n, analysis in enumerate(analyses)
-        for m, each in enumerate(analysis.devices)
-        if each.accounting.device.kind != "cpu"
-    ]
-    return assign(sides, [each.owner for each in found], telemetry, logs)
+    tables: Sequence[PeerTable],
+) -> dict[Key, tuple[Place, str]]:
+    """Owner -> the place (analysis, device) of the traces that it is, and by what that is known."""
+    hosts = {table.rank: table.host for table in tables}
+    nccl = [log.nccl for log in logs if log.nccl is not None]
+    bus = {rank: bus for each in nccl for rank, bus in each.devices.items()}
+    index = {rank: number for each in nccl for rank, number in each.device_index.items()}
+    places: list[Place] = []
+    sides: list[TraceDevice] = []
+    for n, analysis in enumerate(analyses):
+        for m, each in enumerate(analysis.devices):
+            if each.accounting.device.kind == "cpu":
+                continue
+            # A process with several devices names none of them, nor does its only bus id.
+            is_only = len(analysis.devices) == 1
+            rank = analysis.rank
+            places.append((n, m))
+            sides.append(
+                TraceDevice(
+                    rank=rank,
+                    index=each.accounting.device.index,
+                    host=hosts.get(rank),
+                    uuid=analysis.uuids[0] if len(analysis.uuids) == 1 and is_only else None,
+                    model=each.accounting.device.name,
+                    pid=analysis.pids[0] if len(analysis.pids) == 1 and is_only else None,
+                    nccl_pci_bus_id=bus.get(rank) if rank is not None and is_only else None,
+                    nccl_index=index.get(rank) if rank is not None and is_only else None,
+                    activity=each.activity,
+                )
+            )
+    told = assign(sides, [_facts(each.owner, telemetry) for each in found])
+    return {
+        each.owner.key: (place, each.method)
+        for place, each in zip(places, told, strict=True)
+        if each.owner is not None
+    }
+
+
+def _facts(owner: Owner, telemetry: Sequence[Telemetry]) -> OwnerFacts:
+    """What the telemetry knows of one device: its processes, labels and series."""
+    pids: set[int] = set()
+    labels: dict[str, str] = {}
+    series: list[Series] = []
+    for source in telemetry:
+        for each in source.series:
+            if each.owner.key == owner.key:
+                series.append(each)
+            elif each.owner.kind == "process" and each.owner.pid is not None and is_on(each.owner, owner):
+                pids.add(each.owner.pid)
+        for other, told in source.labels.items():
+            if other.key == owner.key:
+                labels |= told
+    return OwnerFacts(owner, frozenset(pids), labels, tuple(series))
 
 
 def _lag(
     source: Telemetry,
     analyses: Sequence[RankAnalysis],
     found: Sequence[Samples],
-    assigned: Sequence[Assigned | None],
+    assigned: Mapping[Key, tuple[Place, str]],
 ) -> Lag:
     """The lag of one source against all devices of the traces that it speaks of."""
     activities: dict[Owner, Activity] = {}
-    for each, who in zip(found, assigned, strict=True):
-        if who is not None and who.place is not None:
-            activity = _of(analyses, who.place).activity
+    for each in found:
+        if each.owner.key in assigned:
+            activity = _of(analyses, assigned[each.owner.key][0]).activity
             if activity is not None:
                 activities[each.owner] = activity
     return lag_of(source, activities)
@@ -187,7 +227,7 @@ def _with_lag(samples: Samples, telemetry: Sequence[Telemetry], lags: Mapping[st
 
 def _device(
     samples: Samples,
-    who: Assigned | None,
+    who: tuple[Place, str] | None,
     analyses: Sequence[RankAnalysis],
     telemetry: Sequence[Telemetry],
     lags: Mapping[str, Lag],
@@ -195,17 +235,19 @@ def _device(
 ) -> Device:
     source = _source_of(samples, telemetry)
     samples = _with_lag(samples, telemetry, lags)
-    place = who.place if who is not None else None
+    place, how = who if who is not None else (None, "")
     rows = np.ones(len(samples), dtype=bool)
     if steps.first_step_ns is not None:
-        since = samples.middle_ns >= steps.first_step_ns
-        rows = np.asarray(since, dtype=bool) if since.sum() >= ENOUGH_ROWS else rows
+        during = samples.middle_ns >= steps.first_step_ns
+        if steps.is_over and steps.last_step_ns is not None:
+            during &= samples.middle_ns <= steps.last_step_ns
+        rows = np.asarray(during, dtype=bool) if during.sum() >= ENOUGH_ROWS else rows
     if place is not None:
         activity = _of(analyses, place).activity
         if activity is not None:
             inside = samples.within(activity.start_ns, activity.end_ns)
             rows = inside if inside.sum() >= ENOUGH_ROWS else rows
-    return Device(samples, place, rows, source.name if source else "", who.how if who is not None else "")
+    return Device(samples, place, rows, source.name if source else "", how)
 
 
 def _busy_mean(each: Device) -> float | None:
@@ -322,6 +364,38 @@ def with_telemetry(
     if not telemetry:
         return clocks
     return msgspec.structs.replace(clocks or report.Clocks(), telemetry=telemetry)
+
+
+def _representative(
+    analyses: Sequence[RankAnalysis],
+    devices: Sequence[Device],
+    telemetry: Sequence[Telemetry],
+    steps: Progressed,
+) -> report.Representative | None:
+    """Whether the traced time looks like up to an hour around it, by the counters of the traces' devices;
+    `None` where no device of a trace has counters."""
+    times = [
+        activity
+        for each in devices
+        if each.place is not None and (activity := _of(analyses, each.place).activity) is not None
+    ]
+    if not times:
+        return None
+    window = (min(each.start_ns for each in times), max(each.end_ns for each in times))
+    told = []
+    for each in devices:
+        if each.place is not None:
+            lag = each.samples.lag_ns + each.samples.window_ns // 2
+            named = {
+                f"{series.signal} of {_named(each.samples.owner)}": series
+                for source in telemetry
+                for series in source.series
+                if series.owner.key == each.samples.owner.key
+            }
+            told.append(of_window.representative(named, window, lag_ns=lag, during=steps.steps))
+    differing = [each for each in told if each.status == "no"]
+    chosen = (differing or [each for each in told if each.status == "yes"] or told)[0]
+    return report.Representative(status=chosen.status, why=chosen.why)
 
 
 def _clock(source: Telemetry, lag: Lag) -> report.TelemetryClock:

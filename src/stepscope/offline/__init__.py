@@ -19,6 +19,7 @@ import msgspec
 from stepscope.model import redact
 from stepscope.model.error import InputError, UsageError
 from stepscope.model.report import Report
+from stepscope.model.sample import Telemetry
 from stepscope.model.text import Lang
 from stepscope.model.trace import Trace
 from stepscope.offline.beside import asked_of, read_log_inputs, read_telemetry_inputs
@@ -61,6 +62,8 @@ class Diagnosed:
     sources: tuple[Source, ...]
     steps: tuple[int, int] | None
     redaction: redact.Redaction
+    telemetry: tuple[Telemetry, ...] = ()
+    """As it was read: its identities are still there."""
 
 
 def has_native_loader() -> bool:
@@ -242,6 +245,7 @@ def diagnosed(
         _sources(reads, rank),
         steps,
         redact.Redaction(key, known, keep_identities),
+        tuple(part for read in reads for part in read.telemetry),
     )
 
 

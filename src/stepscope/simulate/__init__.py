@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from stepscope.simulate.cluster import Cluster
-from stepscope.simulate.config import Config, Recording, recorded_run
+from stepscope.simulate.config import Config, Recording
 from stepscope.simulate.fault import FAULTS, Chosen, parse
 from stepscope.simulate.kineto import trace
-from stepscope.simulate.record import recorded
+from stepscope.simulate.record import recorded, recorded_run
 from stepscope.simulate.truth import truth_of
 from stepscope.simulate.write import write
 

@@ -220,7 +220,7 @@ def _foreign_process(plan: Plan, much: float, at: Place) -> None:
 def _ecc(plan: Plan, much: float, at: Place) -> None:
     plan.compute *= much
     plan.ecc_errors_per_second = 50 * (much - 1)
-    plan.num_remapped = 1 + int(60 * (much - 1))
+    plan.num_remapped = 1 + round(60 * (much - 1))
 
 
 def _hot(plan: Plan, much: float, at: Place) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from stepscope.model.error import UsageError
 from stepscope.simulate.fault import Chosen, check
@@ -241,28 +239,6 @@ class Config:
         )
         exchanged = 2 * num * sum(node.exchange_bytes for layer in work.layers for node in layer)
         return int(longest + (1e9 * exchanged / self.device.link_rate if self.ranks > 1 else 0.0))
-
-
-LASTS_S, RECORDED_STEP_MS, TRACED_STEPS = 60.0, 300.0, 10
-"""Of a recorded run, unless it is told: enough seconds for counters of one a second, and a trace of few of
-its
-steps."""
-
-
-def recorded_run(steps: int | None, trace_steps: tuple[int, int] | None, **given: Any) -> Config:
-    """A run that is recorded: as many steps as a minute has, and the middle ones traced, where not told."""
-    if given.get("step_ms") is None:
-        given["step_ms"] = RECORDED_STEP_MS
-    if steps is None:
-        short = Config(**{**given, "faults": ()}, steps=1)
-        steps = math.ceil(1e9 * LASTS_S / short.step_ns)
-    whole = Config(**given, steps=steps)
-    if trace_steps is None:
-        # Before a run hangs, the steps that came last.
-        first = whole.num_played // 2 if whole.hang_step is None else whole.num_played - TRACED_STEPS
-        first = max(min(first, whole.num_played - TRACED_STEPS), 0)
-        trace_steps = (first, min(first + TRACED_STEPS, whole.num_played) - 1)
-    return replace(whole, trace_steps=trace_steps)
 
 
 def within(name: str, given: float, least: float, most: float) -> None:

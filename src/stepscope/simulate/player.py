@@ -414,6 +414,8 @@ class Player:
         self._tail = finish
         self._starts(begin)
         self._correlation += 1
+        if self._meter is not None:
+            self._meter.copy(begin, finish, 4, is_to_device=False)
         name, number = "Memcpy DtoH (Device -> Pageable)", self._correlation
         self._emit(ROW_CALL, thread, start, end, "cudaMemcpyAsync", external, number)
         self._emit(ROW_COPY, COMPUTE_STREAM, begin, finish, name, external, number, -1, 4)

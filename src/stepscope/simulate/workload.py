@@ -38,6 +38,7 @@ ADAM_BYTES = 22
 """Moved per parameter of an update: weight and gradient in two bytes, both moments in four, read and
 written."""
 SGD_BYTES = 14
+MOST_BATCH = 4096
 PARAMETERS_PER_LAUNCH = 100_000_000
 """A fused update takes as many tensors as fit its table."""
 
@@ -94,8 +95,17 @@ def fitted(model: str, gpu: str, size: Size, step_ns: float) -> tuple[Size, floa
     """
     one, two = (_step_ns(workload(model, gpu, _with_batch(size, batch)), gpu_of(gpu)) for batch in (1, 2))
     batch = max(math.floor((step_ns - one) / max(two - one, 1.0)) + 1, 1)
-    size = _with_batch(size, min(batch, 4096))
+    size = _with_batch(size, min(batch, MOST_BATCH))
     stretch = step_ns / _step_ns(workload(model, gpu, size), gpu_of(gpu))
+    if stretch < 0.95:
+        # The smallest kernels take as long for one as for several: between one and two says too little.
+        least, most = 1, size.batch
+        while most - least > 1:
+            middle = (least + most) // 2
+            takes = _step_ns(workload(model, gpu, _with_batch(size, middle)), gpu_of(gpu))
+            least, most = (middle, most) if takes <= step_ns else (least, middle)
+        size = _with_batch(size, least)
+        stretch = step_ns / _step_ns(workload(model, gpu, size), gpu_of(gpu))
     # Kernels cannot be faster than the device; a little of that is within what the table is good for.
     if stretch < 0.95:
         least = math.ceil(one / 1e6)

@@ -15,7 +15,7 @@ from stepscope.sources import file, log_pattern
 from stepscope.sources.catalog import log_kernel
 from stepscope.sources.formats.log_event import clean
 from stepscope.sources.formats.log_line import MAX_LINE, Text
-from stepscope.sources.formats.log_time import Clock
+from stepscope.sources.formats.log_time import Clock, first_dated_ns
 from stepscope.sources.log_reading import MAX_EVENTS, Reading
 from stepscope.sources.log_step import of_json
 
@@ -40,7 +40,9 @@ def read_log(
     if data is None:
         data = file.read(path).data
     lines = Text(data)
-    reading = Reading(Clock(_written_ns(path)), made)
+    clock = Clock(_written_ns(path))
+    clock.last_ns = first_dated_ns(data)
+    reading = Reading(clock, made)
     num_seen = 0
     for number, text in lines:
         if num_seen < 200:
@@ -60,7 +62,7 @@ def _written_ns(path: str) -> int | None:
 
 def _log(reading: Reading, lines: Text, name: str, num_seen: int) -> Log:
     found = reading.progress.found()
-    events, num_without = reading.placed()
+    events, num_placed, num_without = reading.placed()
     nccl = reading.nccl.found()
     is_kernel = num_seen > 0 and reading.num_form * 2 > num_seen
     if reading.pattern is not None and found.progress is None:
@@ -108,11 +110,11 @@ def _log(reading: Reading, lines: Text, name: str, num_seen: int) -> Log:
         num_lines=lines.num_lines,
         num_known=reading.num_known + found.num_known,
         num_redacted=num_redacted,
-        notes=(*found.notes, *_notes(reading, lines, num_without)),
+        notes=(*found.notes, *_notes(reading, lines, num_placed, num_without)),
     )
 
 
-def _notes(reading: Reading, lines: Text, num_without: int) -> list[tuple[str, int, str]]:
+def _notes(reading: Reading, lines: Text, num_placed: int, num_without: int) -> list[tuple[str, int, str]]:
     notes = []
     if num_without:
         text = (
@@ -120,11 +122,9 @@ def _notes(reading: Reading, lines: Text, num_without: int) -> list[tuple[str, i
             "use dmesg --time-format=iso or journalctl -k"
         )
         notes.append(("no_wall_time", num_without, text))
-    if reading.anchors and any(
-        "boot_seconds" in each.numbers and each.at_ns is not None for each in reading.events
-    ):
+    if num_placed:
         text = "times since the host's start were put on the wall clock by lines that state both"
-        notes.append(("boot_anchor", len(reading.anchors), text))
+        notes.append(("boot_anchor", num_placed, text))
     if reading.clock.num_without_year:
         text = "times without a year took the one nearest to what is known"
         notes.append(("year_assumed", reading.clock.num_without_year, text))

@@ -126,31 +126,32 @@ class Reader:
         return self.known(bar.format)
 
     def _feed_text(self, line: int, at_ns: int | None, stream: str, body: str) -> bool:
-        block = table.BLOCK.search(body)
+        block = table.BLOCK.search(body) if "batch=" in body else None
         if block is not None:
             stated = Stated(step=int(block["n"]), total=int(block["total"]))
             self._block = Row(line, at_ns, stream, int(block["n"]), stated, "plain", body)
             self.rows.append(self._block)
             return self.known("plain")
-        epoch = table.EPOCH_LINE.match(body.strip())
+        epoch = table.EPOCH_LINE.match(body.strip()) if len(body) < 40 else None
         if epoch is not None:
             self._epoch = int(epoch[1])
             return False
-        promised = table.PROMISED.search(body)
+        promised = table.PROMISED.search(body) if "ptimization" in body else None
         if promised is not None:
             self.promised = whole(promised["total"])
         return self.take(line, at_ns, stream, body, of_text(body))
 
     def take(self, line: int, at_ns: int | None, stream: str, body: str, stated: Stated) -> bool:
         """Takes what a line states; whether it counts."""
-        if stated.step is None or not (stated.says_something or stated.is_eval):
+        is_deepspeed = "skipped=" in body and "learning_rate" in stated.values
+        if stated.step is None or not (stated.says_something or stated.is_eval or is_deepspeed):
             return False
-        if stated.is_eval and not (stated.values.keys() - {"epoch"} or stated.vague):
+        if stated.is_eval and not (stated.says_something or is_deepspeed):
             self.events.append(_event("change", "eval_end", body, at_ns, line, step=stated.step))
             self.num_known += 1
             return True
         format_ = next((name for name, mark in table.FRAMEWORKS if mark in body), "plain")
-        if format_ == "plain" and table.TITAN.search(body):
+        if format_ == "plain" and "tps" in body and table.TITAN.search(body):
             format_ = "torchtitan"
         self.rows.append(Row(line, at_ns, stream, stated.step, stated, format_, body))
         return self.known(format_)
@@ -214,13 +215,10 @@ class Reader:
                         Row(each.line, each.at_ns, each.stream, step, each.stated, each.format, each.text)
                     )
                 continue
-            # The bar is drawn again right after the line: there it stands where the line was written.
-            beside = [items[place + 1 : place + 2], items[place - 1 : place] if place else []]
-            near = [step_of[id(item)] for side in beside for item in side if id(item) in step_of]
-            crowded = any(isinstance(item, Row) for side in beside for item in side)
-            if near and not crowded:
+            step = _beside(items, place, step_of)
+            if step is not None:
                 rows.append(
-                    Row(each.line, each.at_ns, each.stream, near[0], each.stated, each.format, each.text)
+                    Row(each.line, each.at_ns, each.stream, step, each.stated, each.format, each.text)
                 )
             else:
                 num_unplaced += 1
@@ -240,6 +238,23 @@ class Reader:
             for place, before in placed.restarts
         ]
         return _merged(rows), placed.total, notes, events
+
+
+def _beside(items: Sequence[Bar | Row], place: int, step_of: Mapping[int, int]) -> int | None:
+    """The step at which a bar stood when a line was written beside it.
+
+    tqdm draws the bar again right after a line that it writes: then that is exact, while the drawing before
+    may be a tenth of a second old. In a log that kept few drawings the one before is the nearer.
+    """
+    before = items[place - 1] if place else None
+    after = items[place + 1] if place + 1 < len(items) else None
+    if isinstance(before, Row) or isinstance(after, Row):
+        return None  # output was buffered: several lines came at once
+    near = [each for each in (after, before) if each is not None and id(each) in step_of]
+    if len(near) == 2 and isinstance(after, Bar) and isinstance(before, Bar):
+        is_now = None not in (after.elapsed, before.elapsed) and after.elapsed - before.elapsed <= 1  # type: ignore[operator]
+        return step_of[id(after if is_now else before)]
+    return step_of[id(near[0])] if near else None
 
 
 _EPOCHS = ("steps_of_epochs", 1, "the log counts steps anew in each epoch: they are counted through")

@@ -12,17 +12,21 @@ from stepscope.model.xid import XIDS, severity_of
 from stepscope.sources import log_pattern, log_progress
 from stepscope.sources.catalog import log_error, log_kernel, log_nccl, log_phase
 from stepscope.sources.formats import log_event
-from stepscope.sources.formats.log_event import Row, clean, event, pci_bus_id
+from stepscope.sources.formats.log_event import Prepared, clean, event, pci_bus_id, prepared
 from stepscope.sources.formats.log_line import Head, head
 from stepscope.sources.formats.log_time import NS, Clock
 from stepscope.sources.log_step import of_json
 
+_NCCL, _KERNEL, _ERROR, _PHASE = (
+    prepared(each.ROWS) for each in (log_nccl, log_kernel, log_error, log_phase)
+)
 MAX_EVENTS = 1000
 """Events of one word that are kept; more are counted."""
 _MOST_BACK = 200
 """Lines before an event among which its time is looked for."""
 _AGAIN_WITHIN = 500
-"""Lines within which the same text again is the same event."""
+_AGAIN_NS = 10 * NS
+"""Lines and time within which the same text again is the same event."""
 _FORM_LINES = 200
 """Lines of a file's beginning by which it is told whether it is a kernel log."""
 
@@ -50,7 +54,7 @@ class Reading:
     left_out: Counter[str] = field(default_factory=Counter)
     kept: Counter[str] = field(default_factory=Counter)
     before: deque[str] = field(default_factory=lambda: deque(maxlen=_MOST_BACK))
-    seen: dict[tuple[str, str, int | None], int] = field(default_factory=dict)
+    seen: dict[tuple[str, str, int | None], tuple[int, int | None]] = field(default_factory=dict)
     tracebacks: set[str] = field(default_factory=set)
     """Streams whose traceback is open."""
 
@@ -66,7 +70,7 @@ class Reading:
             self.num_known += 1
             self.formats["nccl"] += 1
             if " warn " in lower:
-                self._match(log_nccl.ROWS, line, text, lower, inherited)
+                self._match(_NCCL, line, text, lower, inherited)
             return
         if self.pattern is not None:
             found = log_pattern.by_pattern(self.pattern, text, self.clock)
@@ -84,7 +88,7 @@ class Reading:
             return
         if self._error(line, text, lower, inherited):
             return
-        is_event = self._match(log_phase.ROWS, line, text, lower, inherited)
+        is_event = self._match(_PHASE, line, text, lower, inherited)
         if self.pattern is None and log_progress.is_worth(lower):
             at = self._head(text, inherited)
             if self.progress.feed(line, at.at_ns, _stream(at), at.body, lower):
@@ -155,14 +159,14 @@ class Reading:
                 self.num_known += 1
                 self.formats["kernel"] += 1
             return True
-        if self._match(log_kernel.ROWS, line, text, lower, inherited):
+        if self._match(_KERNEL, line, text, lower, inherited):
             self.num_known += 1
             self.formats["kernel"] += 1
             return True
         return False
 
     def _error(self, line: int, text: str, lower: str, inherited: Head | None) -> bool:
-        if self._match(log_error.ROWS, line, text, lower, inherited):
+        if self._match(_ERROR, line, text, lower, inherited):
             self.num_known += 1
             self.formats["plain"] += 1
             self.tracebacks.discard(_stream(self._head(text, inherited))) if self.tracebacks else None
@@ -191,7 +195,7 @@ class Reading:
         )
         return True
 
-    def _match(self, rows: tuple[Row, ...], line: int, text: str, lower: str, inherited: Head | None) -> bool:
+    def _match(self, rows: Prepared, line: int, text: str, lower: str, inherited: Head | None) -> bool:
         found = log_event.match(rows, text, lower)
         if found is None:
             return False
@@ -202,12 +206,8 @@ class Reading:
             made = _xid(made)
         elif made.what == "cuda_out_of_memory":
             made = replace(made, numbers={**made.numbers, **log_error.memory_numbers(text)})
-        if row.tells_once:
-            key = (made.what, row.needles[0], made.rank)
-            last = self.seen.get(key)
-            self.seen[key] = line
-            if last is not None and line - last <= _AGAIN_WITHIN:
-                return True
+        if row.tells_once and self._is_again((made.what, row.needles[0], made.rank), made):
+            return True
         self._add(made, at)
         return True
 
@@ -216,10 +216,9 @@ class Reading:
         text, count = clean(made.text)
         if made.kind in ("error", "oom", "exit") and made.what != "xid" and at.boot_seconds is None:
             # A traceback's last line is written again by launchers and loggers.
-            key = (made.what, at.body[:200], made.rank)
-            last = self.seen.get(key)
-            self.seen[key] = made.line
-            if last is not None and made.line - last <= _AGAIN_WITHIN:
+            sequence = made.numbers.get("sequence")  # of a collective: said again by each layer that ends
+            key = (made.what, at.body[:200] if sequence is None else str(sequence), made.rank)
+            if self._is_again(key, made):
                 return
         if self.kept[made.what] >= MAX_EVENTS:
             self.left_out[made.what] += 1
@@ -232,6 +231,14 @@ class Reading:
             at_ns = self._time_before()
         self.events.append(replace(made, text=text, at_ns=at_ns))
 
+    def _is_again(self, key: tuple[str, str, int | None], made: LogEvent) -> bool:
+        """Whether the same was said a few lines and seconds before."""
+        last = self.seen.get(key)
+        self.seen[key] = (made.line, made.at_ns)
+        if last is None or made.line - last[0] > _AGAIN_WITHIN:
+            return False
+        return made.at_ns is None or last[1] is None or abs(made.at_ns - last[1]) <= _AGAIN_NS
+
     def _time_before(self) -> int | None:
         for text in reversed(self.before):
             at = head(text, self.clock)
@@ -242,19 +249,20 @@ class Reading:
 
     # ── the whole ──
 
-    def placed(self) -> tuple[tuple[LogEvent, ...], int]:
-        """Events on the wall clock, by the anchor nearest before or after; and how many have no wall time."""
-        done, num_without = [], 0
+    def placed(self) -> tuple[tuple[LogEvent, ...], int, int]:
+        """Events on the wall clock, by the nearest anchor; how many it placed, and how many it could not."""
+        done, num_placed, num_without = [], 0, 0
         for each in self.events:
             boot = each.numbers.get("boot_seconds")
             if each.at_ns is None and boot is not None:
                 if self.anchors:
+                    num_placed += 1
                     at_boot, at_ns = min(self.anchors, key=lambda anchor: abs(anchor[0] - boot))
                     each = replace(each, at_ns=at_ns + round((boot - at_boot) * NS))
                 else:
                     num_without += 1
             done.append(each)
-        return tuple(done), num_without
+        return tuple(done), num_placed, num_without
 
 
 def _stream(at: Head) -> str:

@@ -14,6 +14,8 @@ from stepscope.sources.catalog import log_training as table
 from stepscope.sources.formats.log_number import VALUE, number, whole
 
 _MOST_DEPTH = 6
+_SETTINGS = frozenset({"epoch", "learning_rate", "samples", "tokens", "sequence_length", "loss_scale"})
+"""Numbers that a line of settings states as well."""
 
 
 @dataclass(slots=True)
@@ -36,8 +38,8 @@ class Stated:
 
     @property
     def says_something(self) -> bool:
-        """Whether it states any number beside the step."""
-        return bool(self.vague or self.not_finite or set(self.values) - {"epoch"})
+        """Whether it states a number that changes while a job goes on: a list of settings does not."""
+        return bool(self.vague or self.not_finite or set(self.values) - _SETTINGS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class _Name:
 
 _NONE = _Name("none")
 _LONGEST_LABEL = 120
-_LETTER = re.compile(r"[A-Za-z_]")
+_NO_LETTER = "0123456789/.%()-"
 _NOT_WORD = re.compile(r"[^a-z0-9]+")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
@@ -116,7 +118,7 @@ def of_pairs(pairs: Sequence[tuple[str, str, str | None, str | None]], text: str
                 stated.total = (whole(total) if total else None) or stated.total
         elif name.key is not None:
             _take(stated, name, name.key, value, unit, names, ranks)
-    lower = text.lower()
+    lower = text.lower() if table.UNIT_BEHIND.search(text) else ""
     for needle, pattern, column, factor in table.UNIT_FIRST:
         if column in ranks or needle not in lower:
             continue
@@ -171,7 +173,9 @@ def of_text(text: str) -> Stated:
         if each["unit"] and each.start("unit") == end:
             end = each.end("unit")
     stated = of_pairs(pairs, text)
-    for pattern, base, _ in table.EPOCH_POSITIONS:
+    if "[" not in text and "RunningAvg" not in text:
+        return stated
+    for pattern, base in table.EPOCH_POSITIONS:
         found = pattern.search(text)
         if found is not None:
             stated.step, stated.total = int(found["n"]), int(found["total"])
@@ -191,11 +195,10 @@ def _label(text: str) -> str:
     broken = table.LABEL_BREAK.match(text)
     words = (text[broken.end() :] if broken is not None else text).split(" ")
     first = len(words)
-    while first > 0 and _LETTER.search(words[first - 1]):
+    while first > 0 and words[first - 1].strip(_NO_LETTER):
         first -= 1
     label = " ".join(words[first:][-table.MOST_LABEL_WORDS :])
-    begin = _LETTER.search(label)
-    return label[begin.start() :] if begin is not None else ""
+    return "" if words[-1].startswith("--") else label.lstrip(_NO_LETTER)  # an option is no statement
 
 
 def _total(text: str | None) -> str | None:

@@ -113,7 +113,26 @@ def scope_of(summary: report.SignalSummary) -> Scope:
     """Of what kind of thing a signal is; one of no catalogue is its device's."""
     if summary.signal in SIGNALS:
         return SIGNALS[summary.signal].of
-    return "host" if summary.device.kind == "cpu" else "device"
+    return "host" if is_host(summary.device) else "device"
+
+
+def is_host(device: report.Device) -> bool:
+    """Whether a device of the report is a host: of telemetry, or of a run without an accelerator."""
+    return device.kind in ("host", "cpu")
+
+
+def figure(summary: report.SignalSummary, field: str) -> float | None:
+    """A figure of a signal; of one that has no mean, as a limit has none, its largest sample."""
+    value: float | None = getattr(summary, field)
+    return summary.max if value is None else value
+
+
+def mask_bits(summary: report.SignalSummary) -> int:
+    """The bits that any sample of a mask had; a mask has no mean and no largest sample."""
+    bits = 0
+    for _, value in summary.points:
+        bits |= int(value)
+    return bits
 
 
 def device_rows(report_: report.Report) -> list[OwnerRow]:

@@ -19,8 +19,11 @@ from stepscope.views.counter import (
     OwnerRow,
     device_rows,
     event_groups,
+    figure,
     host_rows,
+    is_host,
     is_worth_numbers,
+    mask_bits,
     pattern_rows,
     used,
 )
@@ -93,7 +96,7 @@ def cell(row: OwnerRow, column: Column, lang: Lang) -> str:
 
     def told(name: str | None, field: str) -> str:
         found = row.signals.get(name) if name is not None else None
-        return (value_of(found, getattr(found, field), lang) if found is not None else "") or ABSENT
+        return (value_of(found, figure(found, field), lang) if found is not None else "") or ABSENT
 
     first = told(column.signal, column.field)
     if column.beside is None:
@@ -108,9 +111,8 @@ def cell(row: OwnerRow, column: Column, lang: Lang) -> str:
 
 def owner_name(row: OwnerRow, rows: Sequence[OwnerRow], lang: Lang) -> str:
     """Whose row it is: rank and device; the host where there are several."""
-    is_host = row.device.kind == "cpu"
     host = row.host if row.host is not None and len({each.host for each in rows}) > 1 else None
-    if is_host:
+    if is_host(row.device):
         return row.host or say("host_counters", lang)
     told = [
         host or "",
@@ -130,7 +132,7 @@ def device_number(device: report.Device) -> str:
 def subject(device: report.Device | None, rank: int | None, lang: Lang) -> str:
     """Whose an event, a pattern, a walk or a hint is; empty where it is of no one."""
     told = ["" if rank is None else f"{word('rank', lang)} {rank}"]
-    if device is not None and device.kind != "cpu":
+    if device is not None and not is_host(device):
         told.append(f"{word('device', lang)} {device_number(device)}")
     elif device is not None:
         told.append(say("host_counters", lang))
@@ -142,7 +144,7 @@ def owner_table(
 ) -> tuple[list[str], list[list[str]]]:
     """Heads and lines of a table: whose, every column with something in it, samples and coverage."""
     kept = used(columns, rows)
-    head = word("device", lang) if any(row.device.kind != "cpu" for row in rows) else word("host", lang)
+    head = word("device", lang) if not all(is_host(row.device) for row in rows) else word("host", lang)
     heads = [head, *(column.head.in_(lang) for column in kept), say("samples", lang)]
     lines = [
         [
@@ -183,7 +185,7 @@ def reason_lines(report_: report.Report, lang: Lang) -> list[str]:
     groups: dict[str, list[str]] = {}
     for row in rows:
         found = row.signals.get("clock_event_reasons")
-        told = [] if found is None or found.max is None else clock_reasons(int(found.max) & ~1, lang)
+        told = [] if found is None else clock_reasons(mask_bits(found) & ~1, lang)
         if told:
             groups.setdefault(listed(told, lang), []).append(owner_name(row, rows, lang))
     return [

@@ -78,7 +78,7 @@ def test_a_value_stands_where_the_time_that_it_describes_begins(demo: Any, tmp_p
     )
     with Engine(tmp_path / "out") as engine:
         rows = [row for row in engine.query(COUNTERS) if row[0] == "power"]
-        (title,) = engine.query("select name from track where name glob 'counters:*'")
+        (title,) = engine.query("select name from track where name glob 'stepscope, counters:*'")
         assert complaints(engine) == []
     assert rows == [
         ("power", at + 1 * S, 612.0, "W"),
@@ -86,7 +86,7 @@ def test_a_value_stands_where_the_time_that_it_describes_begins(demo: Any, tmp_p
         ("power", at + 3 * S, 655.0, "W"),
         ("power", at + 4 * S, None, "W"),
     ]
-    assert title == (f"counters: device 0 (NVIDIA H100, {UUID})",)
+    assert title == (f"stepscope, counters: device 0 (NVIDIA H100, {UUID})",)
     assert (counts.samples, counts.outside) == (3, 0)
 
 
@@ -218,11 +218,39 @@ def test_telemetry_without_a_trace_is_on_wall_time(tmp_path: Path) -> None:
         file.add_telemetry([given], {}, "en")
     with Engine(tmp_path / "out") as engine:
         rows = engine.query(COUNTERS)
-        titles = {name for (name,) in engine.query("select name from track where name glob 'counters:*'")}
+        titles = {
+            name for (name,) in engine.query("select name from track where name glob 'stepscope, counters:*'")
+        }
         assert complaints(engine) == []
     assert rows[0] == ("CPU waiting for disk", at, 10.0, "%")
     assert ("memory used", at, 61.0 * 2**30) in [row[:3] for row in rows]
-    assert {title.partition(" (")[0] for title in titles} == {"counters: device 0", "counters: node1"}
+    assert {title.partition(" (")[0] for title in titles} == {
+        f"stepscope, counters: {name}" for name in ("device 0", "node1")
+    }
+
+
+def test_counters_stand_in_the_order_of_the_source_and_what_was_found_stands_first(
+    demo: Any, tmp_path: Path
+) -> None:
+    at = begin(demo)
+    given_ = source(
+        series("power_watts", [0, 1], [1.0, 2.0], at=at), series("sm_active_ratio", [0], [0.5], at=at)
+    )
+    write(told(demo, found(0)), tmp_path / "out", [given_])
+    with Engine(tmp_path / "out") as engine:
+        order = engine.query(
+            "select a.key, coalesce(a.string_value, a.int_value), t.name from track t "
+            "join args a on a.arg_set_id = t.source_arg_set_id where a.key in "
+            "('child_ordering', 'sibling_order_rank') and t.name in ('power', 'SM active') "
+            "or a.key = 'child_ordering' order by t.name desc"
+        )
+        names = [name for (name,) in engine.query("select name from track where name glob 'stepscope*'")]
+    assert [row[:2] for row in order] == [
+        ("child_ordering", "explicit"),
+        ("sibling_order_rank", 0),
+        ("sibling_order_rank", 1),
+    ]
+    assert sorted(names)[0] == "stepscope"
 
 
 def test_two_sources_of_one_device_are_told_apart_and_ranks_are_named() -> None:
@@ -238,7 +266,7 @@ def test_hosts_leave_only_under_the_reports_pseudonyms(demo: Any, tmp_path: Path
     write(told(demo), tmp_path / "out", [source(series("cpu_user_ratio", [0, 1], [0.1, 0.2], HOST, at=at))])
     data = (tmp_path / "out").read_bytes()
     assert b"node1" not in data
-    assert b"counters: host-" in data
+    assert b"stepscope, counters: host-" in data
 
 
 @given(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from stepscope.align.owner import is_on
+from stepscope.align.device import is_on
 from stepscope.analyse.telemetry.check import correlation
 from stepscope.analyse.telemetry.device import QUIET, busy
 from stepscope.analyse.telemetry.table import Samples

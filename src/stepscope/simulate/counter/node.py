@@ -37,7 +37,7 @@ def text(timeline: Timeline, host: HostState, here: list[Place], recording: Reco
         part = (true_ns - timeline.start_ns) / BIN_NS - at
         now = {name: _at(values, at, part) for name, values in summed.items()}
         since = uptime + (true_ns - timeline.start_ns) / 1e9
-        rows = _rows(host, now, since, at, loads, here[0].host, true_ns / 1e9)
+        rows = _rows(host, now, uptime, since, at, loads, here[0].host, true_ns / 1e9)
         yield _body(true_ns + skew, rows)
 
 
@@ -72,14 +72,21 @@ def _load(running: F64, seconds: float) -> F64:
 
 
 def _rows(
-    host: HostState, now: dict[str, float], since: float, at: int, loads: list[F64], name: str, time_s: float
+    host: HostState,
+    now: dict[str, float],
+    before: float,
+    since: float,
+    at: int,
+    loads: list[F64],
+    name: str,
+    time_s: float,
 ) -> list[tuple[str, str, str]]:
     """(name, labels, value) of one scrape, those of a name together."""
     cores = host.num_cores
     # Before the recording: a host that was mostly idle.
-    seconds = {"user": 0.06 * since, "system": 0.012 * since, "iowait": 0.0008 * since}
+    seconds = {"user": 0.06 * before, "system": 0.012 * before, "iowait": 0.0008 * before}
     spent = {mode: seconds[mode] + now[mode] / cores for mode in seconds}
-    spent |= {"irq": 0.0, "nice": 0.0, "softirq": 0.0006 * since, "steal": 0.0}
+    spent |= {"irq": 0.0, "nice": 0.0, "softirq": 0.0006 * before, "steal": 0.0}
     spent["idle"] = since - sum(spent.values())
     rows: list[tuple[str, str, str]] = [("node_boot_time_seconds", "", f"{time_s - since:.0f}")]
     rows.append(("node_context_switches_total", "", f"{9e8 + now['context_switches']:.0f}"))
@@ -89,7 +96,7 @@ def _rows(
         ]
     disk = 'device="nvme0n1"'
     rows += [
-        ("node_disk_io_time_seconds_total", disk, f"{0.004 * since + now['disk_busy']:.3f}"),
+        ("node_disk_io_time_seconds_total", disk, f"{0.004 * before + now['disk_busy']:.3f}"),
         ("node_disk_read_bytes_total", disk, f"{4e12 + now['read_bytes']:.0f}"),
         ("node_disk_reads_completed_total", disk, f"{3e7 + now['read_bytes'] / READ_SIZE:.0f}"),
         ("node_disk_writes_completed_total", disk, f"{2e7 + now['write_bytes'] / WRITE_SIZE:.0f}"),

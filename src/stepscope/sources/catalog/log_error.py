@@ -76,6 +76,10 @@ ROWS: tuple[Row, ...] = (
     row("error", "nccl_watchdog", "critical", "timeout at nccl work",
         r"(?:Rank (?P<rank>\d+)\].{0,40})?Timeout at NCCL work: (?P<sequence>\d+), last enqueued NCCL work: "
         r"(?P<last_enqueued>\d+), last completed NCCL work: (?P<last_completed>\d+)"),
+    row("error", "nccl_watchdog", "critical", "failure detected by watchdog",
+        r"(?:Rank (?P<rank>\d+)\] {1,2})?failure detected by watchdog at work sequence id: (?P<sequence>\d+)"
+        r" PG status: last enqueued work: "
+        r"(?P<last_enqueued>\d+), last completed work: (?P<last_completed>-?\d+)"),
     row("error", "nccl_watchdog", "critical", "heartbeat monitor timed out",
         r"(?:Rank (?P<rank>\d+)\].{0,40})?Heartbeat monitor timed out"),
     row("error", "nccl_watchdog", "critical", "some nccl operations have failed or timed out"),
@@ -128,6 +132,7 @@ ROWS: tuple[Row, ...] = (
     # ── processes that end ──
     row("exit", "exit", "critical", "failed (exitcode",
         r"failed \(exitcode: (?P<code>-?\d+)\) local_rank: \d+ \(pid: (?P<pid>\d+)\)"),
+    row("exit", "exit", "critical", "exits with return code", r"exits with return code = (?P<code>-?\d+)"),
     row("exit", "exit", "critical", "received by pid", r"Signal \d+ \(SIG\w+\) received by PID (?P<pid>\d+)"),
     row("exit", "exit", "warning", "closing signal", r"Sending process (?P<pid>\d+) closing signal",
         tells_once=True),

@@ -125,7 +125,7 @@ STEPS: tuple[str, ...] = (
         "n_step",
 )  # fmt: skip
 """Names of a step, the best first."""
-LAST_OF_STEP = frozenset("step steps iteration iter".split())
+LAST_OF_STEP = frozenset("step iteration iter".split())
 NO_STEP_WORDS = frozenset(
     "per time micro skipped nan number num max total save saved saving log last warmup every of loss ms s "
     "in after until "
@@ -161,6 +161,8 @@ UNIT_FIRST: tuple[tuple[str, re.Pattern[str], str, float], ...] = tuple(
 )
 """Numbers whose unit stands behind and says what they are: `12,345 tok/s`, `8ms/step`. The needle is looked
 for first, in lower case."""
+UNIT_BEHIND = re.compile(r"(?i)\d\s?[km]?\s?(?:tok|sam|exa|ima|img|seq|it|step|bat|m?s/|sec/|%|tflop)")
+"""A quick look whether a line may hold one."""
 
 PAIR = re.compile(
     r"[\"']?(?:\s{0,12}[:=]>?\s{0,12}[\"'\[({]{0,3}\s{0,12}|\s{1,12}[\[(]?\s{0,6})"
@@ -172,18 +174,18 @@ LABEL_BREAK = re.compile(r"(?s:.*)(?:[^\w/.%()\- ]|  )")
 """All of a text to the last character that is in no name."""
 MOST_LABEL_WORDS = 7
 
-# Positions within an epoch: (pattern, whether epochs are counted from 1). Groups epoch, n, total.
-EPOCH_POSITIONS: tuple[tuple[re.Pattern[str], int, str], ...] = (
-    # OpenMMLab: Epoch [1][50/1234], Epoch(train)  [1][  50/1234]
-    (re.compile(r"Epoch(?:\(train\))?\s{1,4}\[(?P<epoch>\d{1,6})\]\s?\[\s{0,8}(?P<n>\d{1,9})"
-                r"/(?P<total>\d{1,9})\]"), 1,
-        "plain"),
-    # torchvision and the ImageNet example: Epoch: [0][ 10/1251], Epoch: [0]  [ 10/1251]
-    (re.compile(r"Epoch:\s{0,4}\[(?P<epoch>\d{1,6})\]\s{0,4}\[\s{0,8}(?P<n>\d{1,9})/(?P<total>\d{1,9})\]"), 0,
-        "plain"),
-    # timm: Train: 0 [  50/1251 (  4%)]
-    (re.compile(r"Train: (?P<epoch>\d{1,6}) \[\s{0,8}(?P<n>\d{1,9})/(?P<total>\d{1,9}) \("), 0, "plain"),
-)  # fmt: skip
+# Positions within an epoch: (pattern, from which number epochs are counted). Groups epoch, n, total.
+EPOCH_POSITIONS: tuple[tuple[re.Pattern[str], int], ...] = tuple(
+    (re.compile(pattern + r"\s{0,8}(?P<n>\d{1,9})/(?P<total>\d{1,9})(?:\]| \()"), base)
+    for pattern, base in (
+        # OpenMMLab: Epoch [1][50/1234], Epoch(train)  [1][  50/1234]
+        (r"Epoch(?:\(train\))?\s{1,4}\[(?P<epoch>\d{1,6})\]\s?\[", 1),
+        # torchvision and the ImageNet example: Epoch: [0][ 10/1251], Epoch: [0]  [ 10/1251]
+        (r"Epoch:\s{0,4}\[(?P<epoch>\d{1,6})\]\s{0,4}\[", 0),
+        # timm: Train: 0 [  50/1251 (  4%)]
+        (r"Train: (?P<epoch>\d{1,6}) \[", 0),
+    )
+)
 POSITIONS: tuple[re.Pattern[str], ...] = (
     # OpenMMLab by iterations: Iter(train) [  100/80000]
     re.compile(r"Iter(?:\(train\))?\s{1,4}\[\s{0,8}(?P<n>\d{1,9})/(?P<total>\d{1,9})\]"),

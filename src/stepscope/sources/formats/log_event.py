@@ -59,11 +59,21 @@ def row(
 _FIELDS = ("code", "rank", "pid", "step", "host", "pci")
 
 
-def match(rows: tuple[Row, ...], text: str, lower: str) -> tuple[Row, Mapping[str, str]] | None:
+Prepared = tuple[tuple[str, Row], ...]
+"""Rows behind their first needle: most lines hold none, and that is all that is looked at."""
+
+
+def prepared(rows: tuple[Row, ...]) -> Prepared:
+    """A table as `match` reads it."""
+    return tuple((each.needles[0], each) for each in rows)
+
+
+def match(rows: Prepared, text: str, lower: str) -> tuple[Row, Mapping[str, str]] | None:
     """The first row that a line matches, with the groups that took part."""
-    for each in rows:
-        needles = each.needles
-        if needles[0] in lower and all(needle in lower for needle in needles[1:]):
+    for needle, each in rows:
+        if needle in lower:
+            if any(more not in lower for more in each.needles[1:]):
+                continue
             if each.pattern is None:
                 return each, {}
             found = each.pattern.search(text)

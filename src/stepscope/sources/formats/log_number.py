@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Mapping
 
-NUMBER = r"[-+]?(?:\d{1,3}(?:,\d{3})+(?![\d,])|\d{1,18})(?:\.\d{0,18})?(?:[eE][-+]?\d{1,3})?|[-+]?\.\d{1,18}"
+NUMBER = r"[-+]?(?:\d{1,3}(?:,\d{3})+(?![\d,])|\d{1,18})(?:\.\d{0,30})?(?:[eE][-+]?\d{1,3})?|[-+]?\.\d{1,30}"
 NOT_FINITE = r"[-+]?(?i:nan|inf(?:inity)?)\b"
 VALUE = rf"(?:{NOT_FINITE}|{NUMBER})"
 """A number, or `nan` or `inf`."""

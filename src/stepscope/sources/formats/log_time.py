@@ -119,6 +119,19 @@ class Clock:
         return min(near, key=lambda second: abs(second * NS - base_ns))
 
 
+_DATED = re.compile(rb"(?<!\d)(20\d\d)[-/](\d\d)[-/](\d\d)[T ](\d\d:\d\d:\d\d)")
+
+
+def first_dated_ns(data: bytes) -> int | None:
+    """The first time with a year in a file's bytes, from which times without one take theirs."""
+    match = _DATED.search(data)
+    if match is None:
+        return None
+    year, month, day, clock = (each.decode("ascii") for each in match.groups())
+    second = _second(int(year), int(month), int(day), clock, None)
+    return second * NS if second is not None else None
+
+
 @lru_cache(maxsize=4096)
 def _second(year: int, month: int, day: int, clock: str, zone: str | None) -> int | None:
     """Seconds since the epoch, `None` where there is no such date."""

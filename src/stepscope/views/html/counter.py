@@ -11,10 +11,12 @@ from stepscope.views.counter import (
     DEVICE_COLUMNS,
     HOST_COLUMNS,
     MOST_OWNERS,
+    MOST_WALKS,
     OwnerRow,
     device_rows,
     event_groups,
     host_rows,
+    is_host,
     pattern_rows,
 )
 from stepscope.views.counter_word import (
@@ -105,7 +107,7 @@ def _drawings(
         return None
     figures = []
     for row in shown:
-        of = devices if row.device.kind != "cpu" else hosts
+        of = hosts if is_host(row.device) else devices
         if (lanes := charts(row, axis, report_, lang)) is not None:
             figures.append(tag("figure", tag("h4", owner_name(row, of, lang)), lanes))
     if not figures:
@@ -129,12 +131,16 @@ def follows(report_: report.Report, lang: Lang) -> tuple[Text, Child] | None:
             drawn(pattern_rows(report_), _PATTERNS, lang),
             tag("p", say("decides_nothing", lang), class_="note"),
         ]
-    for walk in report_.walks:
+    for place, walk in enumerate(report_.walks):
         stations = (
             tag("li", tag("strong", walk_status(status, lang)), colon(lang), line)
             for status, line in walk_steps(walk, lang)
         )
-        made += [tag("h3", walk_head(walk, lang)), tag("ol", stations)]
+        head = walk_head(walk, lang)
+        if place < MOST_WALKS:
+            made += [tag("h3", head), tag("ol", stations)]
+        else:
+            made.append(tag("details", tag("summary", head), tag("ol", stations)))
     hints, num_more = hint_lines(report_, lang)
     if hints:
         made += [tag("h3", say("hints", lang)), tag("ul", map(_hint, hints, report_.hints))]

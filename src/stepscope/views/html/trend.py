@@ -8,7 +8,15 @@ from dataclasses import dataclass
 from stepscope.model import report
 from stepscope.model.signal import SIGNALS
 from stepscope.model.text import Lang, Text, duration
-from stepscope.views.counter import DEVICE_COLUMNS, HOST_COLUMNS, EventGroup, OwnerRow, telemetry_clock
+from stepscope.views.counter import (
+    DEVICE_COLUMNS,
+    HOST_COLUMNS,
+    EventGroup,
+    OwnerRow,
+    figure,
+    mask_bits,
+    telemetry_clock,
+)
 from stepscope.views.counter_word import event_line, span, value_of
 from stepscope.views.html.chart import percentage
 from stepscope.views.html.markup import Child, Markup, tag
@@ -26,6 +34,7 @@ _MARK = 0.4
 """The width of an event's mark in per cent."""
 
 _FIGURES = Text(en="mean {mean}, top {top}", zh="平均 {mean}，顶端 {top}")
+_MOST = Text(en="most {most}, top {top}", zh="最大 {most}，顶端 {top}")
 _TOP = Text(en="top {top}", zh="顶端 {top}")
 _PIECE = Text(en="{value}, {samples}, from {start} to {end}", zh="{value}，{samples}，{start} 至 {end}")
 _DOUBT = Text(
@@ -210,16 +219,17 @@ def _top(row: OwnerRow, summary: report.SignalSummary) -> float:
     if summary.unit == "ratio":
         return max(1.0, most)
     limit = row.signals.get(_LIMIT.get(summary.signal) or "")
-    if limit is not None and limit.mean is not None:
-        return max(most, limit.mean)
-    return most or 1.0
+    end = figure(limit, "mean") if limit is not None else None
+    return max(most, end or 0.0) or 1.0
 
 
 def _figures(summary: report.SignalSummary, top: float, lang: Lang) -> str:
     told = value_of(summary, top, lang)
-    if summary.mean is None:
-        return _TOP.in_(lang).format(top=told)
-    return _FIGURES.in_(lang).format(mean=value_of(summary, summary.mean, lang), top=told)
+    if summary.mean is not None:
+        return _FIGURES.in_(lang).format(mean=value_of(summary, summary.mean, lang), top=told)
+    if summary.max is not None:
+        return _MOST.in_(lang).format(most=value_of(summary, summary.max, lang), top=told)
+    return _TOP.in_(lang).format(top=told)
 
 
 def _pointed(one: Placed, summary: report.SignalSummary, axis: Axis, lang: Lang) -> list[Markup]:
@@ -293,7 +303,7 @@ def _reasons(row: OwnerRow, axis: Axis, report_: report.Report, lang: Lang) -> M
     if not shapes:
         return None
     name = signal_name(summary.signal, lang)
-    told = joined(clock_reasons(int(summary.max or 0) & ~1, lang), lang)
+    told = joined(clock_reasons(mask_bits(summary) & ~1, lang), lang)
     return _lane(name, told, shapes, f"{name}{colon(lang)}{told}", "lane")
 
 

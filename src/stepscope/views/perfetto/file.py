@@ -158,7 +158,9 @@ class PerfettoFile:
                 first = [int(each.at_ns[0]) for each in owner.counters]
                 packets.clock(min([*first, *(each.marks[0].start_ns for each in owner.slices if each.marks)]))
                 self._has_clock = True
-            packets.track(group, None, owner.title, _COUNTERS + group)
+            # By name our groups stand together, whatever a viewer makes of ranks of outermost groups.
+            title = f"stepscope, {owner.title}"
+            packets.track(group, None, title, _COUNTERS + group, is_ordered=True)
             for place, counter in enumerate(owner.counters):
                 uuid = next(self._uuids)
                 packets.counter(uuid, group, counter.name, None if counter.is_bytes else counter.unit, place)

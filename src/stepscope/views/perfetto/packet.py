@@ -77,8 +77,11 @@ class Packets:
         track.thread.thread_name = name
         track.sibling_order_rank = rank
 
-    def track(self, uuid: int, parent: int | None, name: str, rank: int = 0) -> None:
-        """A named track, which is never joined with another of the same name."""
+    def track(
+        self, uuid: int, parent: int | None, name: str, rank: int = 0, *, is_ordered: bool = False
+    ) -> None:
+        """A named track, which is never joined with another of the same name. `is_ordered`: the tracks in it
+        are shown in the order of their ranks, else by name."""
         track = self._packet().track_descriptor
         track.uuid = uuid
         if parent is not None:
@@ -86,6 +89,8 @@ class Packets:
         track.name = name
         track.sibling_order_rank = rank
         track.sibling_merge_behavior = pb.TrackDescriptor.SIBLING_MERGE_BEHAVIOR_NONE
+        if is_ordered:
+            track.child_ordering = pb.TrackDescriptor.EXPLICIT
 
     def counter(self, uuid: int, parent: int, name: str, unit: str | None = None, rank: int = 0) -> None:
         """A track of a number over time: of bytes, or of a `unit`, which may be empty."""
