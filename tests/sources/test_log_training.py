@@ -155,9 +155,9 @@ def test_a_bar_of_something_else_is_not_taken_for_the_training(other: str) -> No
 def test_of_two_nameless_bars_the_promised_total_is_the_training() -> None:
     text = (
         "Total optimization steps = 100\n"
-        "  9%|▉         | 9/100 [00:05<01:00,  1.50it/s]\n"
+        "  9%|▉         | 9/100 [00:06<01:00,  1.50it/s]\n"
         " 99%|█████████▉| 990/1000 [09:00<00:05,  2.00it/s]\n"
-        " 10%|█         | 10/100 [09:20<01:00,  1.50it/s]\n"
+        " 10%|█         | 10/100 [00:07<01:00,  1.50it/s]\n"
     )
     assert progress_of(text).step.tolist() == [9, 10]
 
@@ -283,6 +283,11 @@ def test_open_mmlab_counts_within_epochs_from_one() -> None:
     assert progress.values["step_seconds"].tolist() == [0.5, 0.51, 0.52, 0.53]
     assert progress.values["memory_bytes"].tolist() == [4567 * 2.0**20] * 4
     assert progress.at_ns.tolist() == [NOON + n * S for n in range(4)]
+
+
+@pytest.mark.parametrize("line", ["step 1 loss 2.5 ce_loss 2.25", "step 1 ce_loss 2.25 loss 2.5"])
+def test_of_two_names_of_one_number_the_plainer_counts(line: str) -> None:
+    assert only(line) == {"loss": 2.5}
 
 
 def test_a_block_of_composer_is_one_row() -> None:
