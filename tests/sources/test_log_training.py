@@ -261,6 +261,18 @@ def test_keras_counts_within_epochs_and_is_counted_through(lines: str) -> None:
                 "steps_per_second": 0.5,
             },
         ),
+        ("epoch: 1 step: 100, loss is 2.5", 100, {"loss": 2.5, "epoch": 1.0}),  # MindSpore
+        (  # torchtune
+            "1|10|Loss: 2.5:   1%|          | 10/1000 [00:20<33:00,  2.00s/it]",
+            10,
+            {"loss": 2.5, "step_seconds": 2.0},
+        ),
+        (  # verl
+            "(TaskRunner pid=12) step:1 - actor/grad_norm:0.5 - perf/mfu/actor:0.25 - "
+            "perf/throughput:1234.5 - timing_s/step:100.5",
+            1,
+            {"grad_norm": 0.5, "mfu_ratio": 0.25, "tokens_per_second": 1234.5, "step_seconds": 100.5},
+        ),
         ("Epoch 1 | Step 100/1000 | Loss 2.5 | 1.25k tok/s", 100,
          {"loss": 2.5, "tokens_per_second": 1250.0, "epoch": 1.0}),
         ("(RayTrainWorker pid=1234, ip=10.0.0.1) step=7 loss=2.5", 7, {"loss": 2.5}),
