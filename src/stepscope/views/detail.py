@@ -351,6 +351,16 @@ COMMENT: tuple[tuple[str, str], ...] = (
     (r"or once, before the loop", "或在循环之前只做一次"),
     (r"around forward and backward", "包住前向和反向"),
     (r"beside the training, where it needs no result", "不需要其结果时与训练并行"),
+    (r"the same on every device of the job", "作业的每块设备设为相同"),
+    (r"the rated limit of this model", "该型号的额定上限"),
+    (r"afterwards: (.+)", r"用完后：\1"),
+    (r"then IOMMU and ACS of the bridges", "再查 IOMMU 与桥的 ACS"),
+    (r"Slurm: (.+)", r"在 Slurm 中用 \1"),
+    (r"with no process on it", "其上不能有进程"),
+    (r"cores of the host / processes on it", "主机核数除以其上的进程数"),
+    (r"cores per device; no limit for cpu", "每设备的核数；不设 CPU limit"),
+    (r"for a metric that runs on one core", "用于只占一个核的指标计算"),
+    (r"of every rank; group equal stacks", "对每个 rank 执行；相同的调用栈归为一组"),
 )
 """Comments of patches."""
 

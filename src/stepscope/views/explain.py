@@ -105,6 +105,7 @@ def gates(remedy: Remedy, lang: Lang) -> list[tuple[str, str]]:
 
 def facts(rule: Rule, lang: Lang) -> list[tuple[str, str]]:
     """What a rule is made of, as (word key, text), for what it has."""
+    is_costless = rule.severity is not None and rule.cost is None
     told = [
         ("fires", clauses(rule.when, lang)),
         ("unless", clauses(rule.unless, lang)),
@@ -113,8 +114,11 @@ def facts(rule: Rule, lang: Lang) -> list[tuple[str, str]]:
         ("cost", rule.cost.name if rule.cost is not None else ""),
         ("also_shown", listed((feature.name for feature in rule.shows), lang)),
         # What costs no time is no answer to why a step is slow: it has a severity of its own.
-        ("verdict", "" if rule.severity else VERDICT[rule.verdict].in_(lang)),
-        ("severity", word(rule.severity, lang) if rule.severity else ""),
+        ("verdict", "" if is_costless else VERDICT[rule.verdict].in_(lang)),
+        (
+            "severity" if is_costless else "severity_unpriced",
+            word(rule.severity, lang) if rule.severity else "",
+        ),
         ("layer", LAYER[rule.layer.value].in_(lang)),
         ("explains", listed(rule.explains, lang)),
         ("needs", rule.needs.text.in_(lang)),

@@ -125,6 +125,9 @@ WORD: Mapping[str, Text] = {
     "explains": Text(en="Explains", zh="可解释"),
     "verdict": Text(en="Verdict", zh="结论"),
     "severity": Text(en="Severity, for it costs no time", zh="严重程度（不计时间代价）"),
+    "severity_unpriced": Text(
+        en="Severity, where nobody knows the time it costs", zh="严重程度（时间代价未知时）"
+    ),
     "layer": Text(en="Layer", zh="层"),
     "only_if": Text(en="only if", zh="仅当"),
     "clears": Text(en="worked when", zh="见效标志"),
@@ -181,6 +184,10 @@ UNIT: Mapping[str, Text] = {
     "ops": Text(en="ops", zh="个算子"),
     "optimizers": Text(en="optimizers", zh="个优化器"),
     "cores": Text(en="cores", zh="核"),
+    "processes": Text(en="processes", zh="个进程"),
+    "rows": Text(en="rows", zh="行"),
+    "samples": Text(en="samples", zh="个读数"),
+    "celsius": Text(en="°C", zh="°C"),
 }
 
 HEALTH_CODE: Mapping[str, Text] = {

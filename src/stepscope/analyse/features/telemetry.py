@@ -273,13 +273,13 @@ nvlink_with_pcie = _number(
 )
 matrix_slowdown = _number(
     "matrix_slowdown",
-    "ratio",
+    "1",
     "trace",
     "How much longer this rank's products, convolutions and attention take than the same ones of its peers.",
 )
 other_slowdown = _number(
     "other_slowdown",
-    "ratio",
+    "1",
     "trace",
     "How much longer this rank's other kernels take than the same ones of its peers.",
 )
@@ -331,7 +331,7 @@ host_memory_used_share = _number(
     "host_memory_used_share", "ratio", "host", "Host memory in use against host memory present."
 )
 step_growth_ratio = _number(
-    "step_growth_ratio", "ratio", "log", "Step time of the last quarter of the log against the first."
+    "step_growth_ratio", "1", "log", "Step time of the last quarter of the log against the first."
 )
 steps_logged = _number("steps_logged", "steps", "log", "Steps that the log covers.")
 seconds_without_step = _number(
@@ -379,7 +379,7 @@ log_out_of_memory = _number(
 )
 log_oom_unallocated_share = _number(
     "log_oom_unallocated_share",
-    "ratio",
+    "1",
     "log",
     "Memory reserved and not handed out when a request failed, against the request.",
 )

@@ -31,8 +31,9 @@ RULE = Rule(
         "their own length. The pauses are the cause to mend.",
         zh="设备在等待时降低时钟，恢复需要时间：停顿的代价超过其本身的长度。应先消除停顿。",
     ),
-    when=(clock_ramp_share >= 0.15, idle_share >= 0.10),
-    shows=(sm_clock_share, compute_busy_quiet_share),
+    when=(clock_ramp_share >= 0.15, compute_busy_quiet_share >= 0.10),
+    corroborated_by=(idle_share >= 0.10,),
+    shows=(sm_clock_share,),
     checks=(
         Text(
             en="What does the device wait for in these pauses? The findings on idle time name it.",
@@ -49,7 +50,7 @@ RULE = Rule(
                 en="Remove the pauses: with none the clock stays up.",
                 zh="消除停顿：没有停顿时钟就不会下降。",
             ),
-            clears=idle_share <= 0.05,
+            clears=compute_busy_quiet_share <= 0.05,
             is_partial=True,
         ),
         Remedy(
@@ -68,6 +69,10 @@ RULE = Rule(
             en="our choice: between one reading and the next under steady load the clock moves by a few "
             "percent",
             zh="自定：稳定负载下相邻两次读数的时钟只相差几个百分点",
+        ),
+        compute_busy_quiet_share: Text(
+            en="our choice, a tenth of the readings: with fewer pauses the ramp cannot matter much",
+            zh="自定，读数的十分之一：停顿更少时影响不大",
         ),
         idle_share: Text(
             en="our choice, a tenth of the step: fewer pauses cannot matter much",
