@@ -79,6 +79,7 @@ SYMPTOMS: dict[str, tuple[str, ...]] = {
 SHOWN_BY: dict[str, tuple[str, ...]] = {
     "slow-link": ("--exchange-scale", "8"),
     "gc": ("--run-ahead", "0"),
+    "host-sync": ("--step-ms", "100"),
 }
 """Fault -> what makes it cost something: a host that is a step ahead hides a collection of garbage, and
 gradients of two bytes a parameter hide a slow link."""
@@ -114,7 +115,7 @@ def arguments(case: Case) -> list[str]:
     """The command line of `stepscope simulate` for a case, without its folder."""
     draw = random.Random(f"{case.seed} {case.fault}")
     ranks = draw.choice((1, 2)) if case.fault in ONE_RANK else draw.choice((2, 4))
-    models = ("transformer",) if case.fault in NOT_RESNET else ("transformer", "transformer", "moe", "resnet")
+    models = ("transformer",) if case.fault in NOT_RESNET else ("transformer", "transformer", "moe")
     model = draw.choice(models)
     words = [
         "--seed", str(case.seed), "--ranks", str(ranks), "--gpu", draw.choice(("H100", "A100", "H200")),

@@ -103,6 +103,7 @@ RULE = Rule(
         "slow-rank",
         "small-kernels",
     ),
+    explains_peers=("waiting-for-peers",),
     signature=Signature(
         caption=Text(
             en="The thread that launches is off its core again and again, and the device runs dry.",

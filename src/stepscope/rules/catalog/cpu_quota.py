@@ -83,6 +83,7 @@ RULE = Rule(
         "slow-rank",
         "small-kernels",
     ),
+    explains_peers=("waiting-for-peers",),
     signature=Signature(
         caption=Text(
             en="In every period the job runs for a while and then stands, whatever it has to do.",

@@ -111,6 +111,7 @@ RULE = Rule(
     },
     needs=HOST_COUNTERS,
     explains=("input-starvation", "irregular-pauses", "periodic-stall", "slow-rank"),
+    explains_peers=("waiting-for-peers",),
     signature=Signature(
         caption=Text(
             en="The loader stands still for the disk, and the device for the loader.",
