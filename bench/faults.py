@@ -76,6 +76,16 @@ SYMPTOMS: dict[str, tuple[str, ...]] = {
 }
 """Fault -> rules that say what happens, and not why."""
 
+SHOWN_BY: dict[str, tuple[str, ...]] = {
+    "slow-link": ("--exchange-scale", "8"),
+    "gc": ("--run-ahead", "0"),
+    "host-sync": ("--step-ms", "100"),
+}
+"""Fault -> what makes it cost something: a host that is a step ahead hides a collection of garbage, and
+gradients of two bytes a parameter hide a slow link."""
+NOT_RESNET = ("misaligned", "unfused", "no-tensor-core")
+"""Faults that are simulated on transformers only, or look otherwise on convolutions."""
+
 ONE_RANK = ("launch-bound", "unfused", "no-tensor-core", "misaligned", "host-sync", "pageable-copy")
 """Faults that are shown on one rank as well as on several."""
 
@@ -105,15 +115,16 @@ def arguments(case: Case) -> list[str]:
     """The command line of `stepscope simulate` for a case, without its folder."""
     draw = random.Random(f"{case.seed} {case.fault}")
     ranks = draw.choice((1, 2)) if case.fault in ONE_RANK else draw.choice((2, 4))
+    models = ("transformer",) if case.fault in NOT_RESNET else ("transformer", "transformer", "moe")
+    model = draw.choice(models)
     words = [
         "--seed", str(case.seed), "--ranks", str(ranks), "--gpu", draw.choice(("H100", "A100", "H200")),
-        "--model", draw.choice(("transformer", "transformer", "resnet")),
-        "--layers", str(draw.choice((4, 6))),
+        "--model", model, *(() if model == "resnet" else ("--layers", str(draw.choice((4, 6))))),
         "--jitter", str(draw.choice((0.005, 0.01, 0.02))), "--telemetry", "--counters", "full",
     ]  # fmt: skip
     if case.fault != HEALTHY:
         severity = draw.choice(("medium", "severe"))
-        words += ["--fault", f"{case.fault}:{severity}"]
+        words += ["--fault", f"{case.fault}:{severity}", *SHOWN_BY.get(case.fault, ())]
     return words
 
 

@@ -100,12 +100,11 @@ def test_gpu_direct_is_told_by_the_channels_first(lines: list[str], has_gdr: boo
 
 
 def test_a_torn_line_gives_no_device() -> None:
+    line = "comm 0x55 rank {} nranks 8 cudaDev {} nvmlDev {} busId {}"
     nccl = nccl_of(
-        PREFIX
-        + "ncclCommInitRank comm 0x55 rank 0 nranks 8 cudaDev 0 nvmlDev 0 busId 53node1:101:201 [6] NCCL "
-        "INFO x",
-        "node1:101:201 [1] NCCL INFO comm 0x56 rank 1 nranks 8 cudaDev 1 nvmlDev 1 busId 97000 - Init "
-        "COMPLETE",
+        PREFIX + line.format(0, 0, 0, "53node1:101:201 [6] NCCL INFO x"),
+        PREFIX + line.format(2, 2, 2, "752.19, bootstrap 0.07, allgathers 0.01)"),
+        PREFIX + line.format(1, 1, 1, "97000 - Init COMPLETE"),
     )
     assert nccl.devices == {1: "0000:97:00.0"}
 

@@ -155,9 +155,9 @@ def test_a_bar_of_something_else_is_not_taken_for_the_training(other: str) -> No
 def test_of_two_nameless_bars_the_promised_total_is_the_training() -> None:
     text = (
         "Total optimization steps = 100\n"
-        "  9%|▉         | 9/100 [00:05<01:00,  1.50it/s]\n"
+        "  9%|▉         | 9/100 [00:06<01:00,  1.50it/s]\n"
         " 99%|█████████▉| 990/1000 [09:00<00:05,  2.00it/s]\n"
-        " 10%|█         | 10/100 [09:20<01:00,  1.50it/s]\n"
+        " 10%|█         | 10/100 [00:07<01:00,  1.50it/s]\n"
     )
     assert progress_of(text).step.tolist() == [9, 10]
 
@@ -261,6 +261,18 @@ def test_keras_counts_within_epochs_and_is_counted_through(lines: str) -> None:
                 "steps_per_second": 0.5,
             },
         ),
+        ("epoch: 1 step: 100, loss is 2.5", 100, {"loss": 2.5, "epoch": 1.0}),  # MindSpore
+        (  # torchtune
+            "1|10|Loss: 2.5:   1%|          | 10/1000 [00:20<33:00,  2.00s/it]",
+            10,
+            {"loss": 2.5, "step_seconds": 2.0},
+        ),
+        (  # verl
+            "(TaskRunner pid=12) step:1 - actor/grad_norm:0.5 - perf/mfu/actor:0.25 - "
+            "perf/throughput:1234.5 - timing_s/step:100.5",
+            1,
+            {"grad_norm": 0.5, "mfu_ratio": 0.25, "tokens_per_second": 1234.5, "step_seconds": 100.5},
+        ),
         ("Epoch 1 | Step 100/1000 | Loss 2.5 | 1.25k tok/s", 100,
          {"loss": 2.5, "tokens_per_second": 1250.0, "epoch": 1.0}),
         ("(RayTrainWorker pid=1234, ip=10.0.0.1) step=7 loss=2.5", 7, {"loss": 2.5}),
@@ -283,6 +295,11 @@ def test_open_mmlab_counts_within_epochs_from_one() -> None:
     assert progress.values["step_seconds"].tolist() == [0.5, 0.51, 0.52, 0.53]
     assert progress.values["memory_bytes"].tolist() == [4567 * 2.0**20] * 4
     assert progress.at_ns.tolist() == [NOON + n * S for n in range(4)]
+
+
+@pytest.mark.parametrize("line", ["step 1 loss 2.5 ce_loss 2.25", "step 1 ce_loss 2.25 loss 2.5"])
+def test_of_two_names_of_one_number_the_plainer_counts(line: str) -> None:
+    assert only(line) == {"loss": 2.5}
 
 
 def test_a_block_of_composer_is_one_row() -> None:

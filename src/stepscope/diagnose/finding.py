@@ -211,7 +211,12 @@ def _finding(
         severity=rule.severity
         if rule.severity is not None and share is None
         else _severity(
-            share, is_known=rule.verdict != "undecided" and not is_once and not _is_in_doubt(found)
+            share,
+            # A bound is no loss: nobody knows how much of it a change wins.
+            is_known=rule.verdict != "undecided"
+            and not is_once
+            and not rule.is_bound
+            and not _is_in_doubt(found),
         ),
         confidence=found.confidence,
         title=found.title.in_(lang),
@@ -288,8 +293,9 @@ def _referenced(evidence: report.Evidence, rule: rules.Rule, lang: Lang) -> repo
 def _severity(share: float | None, *, is_known: bool) -> report.Severity:
     """By cost: under 5 % of the step info, under 20 % warning, from there critical.
 
-    Where the cause cannot be told, or may be start-up, it is at most a warning: `--fail-on critical`
-    stands for a cause that is known, and a trace that lacks something must not stop a pipeline.
+    Where the cause cannot be told, may be start-up, or only a bound is known, it is at most a warning:
+    `--fail-on critical` stands for a cause that is known, and a trace that lacks something must not stop a
+    pipeline.
     """
     if share is None or share < 0.05:
         return "info"
@@ -344,9 +350,13 @@ def _order(told: Told) -> tuple[bool, float, str]:
     """Consequences after causes, then by the time that could be won, then by id so that runs agree."""
     finding = told.finding
     weight = finding.cost.share if finding.cost else _COSTLESS[finding.severity]
+    if told.rule.is_bound:
+        weight *= BOUND_WEIGHT
     return finding.explained_by is not None, -weight, finding.id
 
 
+BOUND_WEIGHT = 0.5
+"""A finding of which only the most that it can win is known stands where half of it would."""
 _COSTLESS: Mapping[report.Severity, float] = {"critical": 1.0, "warning": 0.05, "info": 0.0}
 """What costs no time, or nobody knows how much, stands where a cost of this severity begins; a fault that
 ends the job comes first."""

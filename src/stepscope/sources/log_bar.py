@@ -71,6 +71,10 @@ def bar_of(text: str, line: int, at_ns: int | None, stream: str, epoch: int | No
         known = table.BAR_UNITS.get(unit)
         if known is not None and rate and rate != "?" and float(rate) > 0:
             stated.values.setdefault(known[0], float(rate) * known[1])
+        if any(char.isdigit() for char in desc):  # `pbar.set_description(f"loss {loss}")`
+            for field_, value in of_text(desc).values.items():
+                if field_ != "epoch":
+                    stated.values.setdefault(field_, value)
         is_eval = table.EVAL_BARS.search(desc) is not None
         counts = known is not None or unit in ("", "?") or unit.startswith("?")
         return Bar(

@@ -98,6 +98,7 @@ RULE = Rule(
     },
     needs=FEW_STEPS,
     explains=("periodic-stall", "slow-rank"),
+    explains_peers=("waiting-for-peers",),
     signature=Signature(
         caption=Text(
             en="Every so many steps the loop saves, and the device has nothing to do until it is done.",

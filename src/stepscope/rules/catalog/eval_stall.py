@@ -89,6 +89,7 @@ RULE = Rule(
     },
     needs=FEW_STEPS,
     explains=("periodic-stall", "slow-rank"),
+    explains_peers=("waiting-for-peers",),
     signature=Signature(
         caption=Text(
             en="Within the evaluation the device works for a moment and waits for the host's part of it.",

@@ -14,6 +14,7 @@ from stepscope.analyse.features.telemetry import (
 )
 from stepscope.model.text import Text
 from stepscope.rules.capture import PROCESSES
+from stepscope.rules.patch import LIST_PROCESSES
 from stepscope.rules.reference import NOTHING_TO_WIN
 from stepscope.rules.rule import Layer, Patch, Remedy, Rule, Subject
 from stepscope.rules.signature import Lane, Signature
@@ -59,10 +60,7 @@ RULE = Rule(
                 zh="与其所有者确认后结束该进程，或把作业移到无人共享的设备。",
             ),
             clears=contended_share <= 0.01,
-            patch=Patch(
-                kind="command",
-                after="nvidia-smi --query-compute-apps=gpu_uuid,pid,name,used_memory --format=csv",
-            ),
+            patch=LIST_PROCESSES,
         ),
         Remedy(
             Text(

@@ -83,6 +83,7 @@ RULE = Rule(
     },
     needs=FEW_STEPS,
     explains=("periodic-stall", "slow-rank"),
+    explains_peers=("waiting-for-peers",),
     signature=Signature(
         caption=Text(
             en="In the middle of some steps, at no fixed one, the thread that launches stands still.",

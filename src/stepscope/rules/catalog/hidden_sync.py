@@ -77,4 +77,5 @@ RULE = Rule(
         ),
     ),
     explains=("slow-rank",),
+    explains_peers=("waiting-for-peers",),
 )

@@ -166,4 +166,5 @@ RULE = Rule(
         ),
     ),
     explains=("slow-rank",),
+    explains_peers=("waiting-for-peers",),
 )

@@ -153,4 +153,5 @@ RULE = Rule(
         ),
     ),
     explains=("slow-rank",),
+    explains_peers=("waiting-for-peers",),
 )

@@ -14,8 +14,9 @@ from stepscope.analyse.features.telemetry import (
 from stepscope.model.text import Text
 from stepscope.rules.capture import RUN_LOG
 from stepscope.rules.catalog.out_of_memory import RECOMPUTE
+from stepscope.rules.patch import LIST_PROCESSES
 from stepscope.rules.reference import NEARLY_FULL
-from stepscope.rules.rule import Layer, Patch, Reading, Remedy, Rule, Subject
+from stepscope.rules.rule import Layer, Reading, Remedy, Rule, Subject
 from stepscope.rules.signature import DEVICE, Lane, Signature
 
 RULE = Rule(
@@ -84,10 +85,7 @@ RULE = Rule(
             ),
             only_if=(foreign_memory_share >= 0.10,),
             clears=log_out_of_memory < 1,
-            patch=Patch(
-                kind="command",
-                after="nvidia-smi --query-compute-apps=gpu_uuid,pid,name,used_memory --format=csv",
-            ),
+            patch=LIST_PROCESSES,
         ),
         Remedy(
             Text(

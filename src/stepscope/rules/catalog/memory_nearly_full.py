@@ -15,8 +15,9 @@ from stepscope.analyse.features.telemetry import (
 from stepscope.model.text import Text
 from stepscope.rules.capture import COUNTERS
 from stepscope.rules.catalog.allocator_thrash import EXPANDABLE
+from stepscope.rules.patch import LIST_PROCESSES
 from stepscope.rules.reference import NEARLY_FULL
-from stepscope.rules.rule import Layer, Remedy, Rule, Subject
+from stepscope.rules.rule import Layer, Reading, Remedy, Rule, Subject
 from stepscope.rules.signature import DEVICE, Lane, Signature
 
 RULE = Rule(
@@ -34,6 +35,15 @@ RULE = Rule(
         zh="峰值时几乎没有剩余显存。下一个更长的批次可能失败，接近上限时分配器会在步内反复调用驱动。",
     ),
     when=(memory_used_share >= 0.90,),
+    readings=(
+        Reading(
+            Text(
+                en="Device memory is nearly full, and other processes hold a part of it",
+                zh="显存几乎用满，其中一部分被其他进程占用",
+            ),
+            only_if=(foreign_memory_share >= 0.10,),
+        ),
+    ),
     shows=(memory_used_bytes_max, memory_growth_share, memory_jump_share, foreign_memory_share),
     checks=(
         Text(
@@ -51,6 +61,15 @@ RULE = Rule(
         ),
     ),
     remedies=(
+        Remedy(
+            Text(
+                en="Free the device of the other processes first.",
+                zh="先清理该设备上的其他进程。",
+            ),
+            only_if=(foreign_memory_share >= 0.10,),
+            clears=memory_used_share <= 0.85,
+            patch=LIST_PROCESSES,
+        ),
         Remedy(
             Text(
                 en="Make room before longer batches come: recompute activations, shard the optimizer's "
@@ -72,7 +91,13 @@ RULE = Rule(
             is_partial=True,
         ),
     ),
-    references={memory_used_share: NEARLY_FULL},
+    references={
+        memory_used_share: NEARLY_FULL,
+        foreign_memory_share: Text(
+            en="our choice, a tenth of the device: a monitor's context takes far less",
+            zh="自定，设备显存的十分之一：监控程序的上下文远小于此",
+        ),
+    },
     needs=COUNTERS,
     signature=Signature(
         caption=Text(

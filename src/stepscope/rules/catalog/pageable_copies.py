@@ -128,4 +128,5 @@ RULE = Rule(
         ),
     ),
     explains=("slow-rank",),
+    explains_peers=("waiting-for-peers",),
 )

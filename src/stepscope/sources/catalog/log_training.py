@@ -165,7 +165,7 @@ UNIT_BEHIND = re.compile(r"(?i)\d\s?[km]?\s?(?:tok|sam|exa|ima|img|seq|it|step|b
 """A quick look whether a line may hold one."""
 
 PAIR = re.compile(
-    r"[\"']?(?:\s{0,12}[:=]>?\s{0,12}[\"'\[({]{0,3}\s{0,12}|\s{1,12}[\[(]?\s{0,6})"
+    r"[\"']?(?:\s{0,12}[:=]>?\s{0,12}[\"'\[({]{0,3}\s{0,12}|(?: is)?\s{1,12}[\[(]?\s{0,6})"
     rf"(?P<value>{VALUE})(?P<total>\s{{0,6}}/\s{{0,12}}\d[\d,]{{0,18}})?"
     r"(?=\s?(?P<unit>%|[A-Za-zµ]{1,12})(?!\w|\s*[:=])|)"
 )
