@@ -19,6 +19,7 @@ from stepscope.analyse.lateness import Lateness, lateness
 from stepscope.analyse.replay.job import replay
 from stepscope.analyse.replay.program import IMBALANCE
 from stepscope.analyse.replay.program import STRAGGLER as STRAGGLER_REMOVED
+from stepscope.analyse.slowdown import slowdowns
 from stepscope.analyse.wait_spread import wait_spread_ns
 from stepscope.diagnose.claim import PEER_WINDOW
 from stepscope.diagnose.collective import collective_rows, slower_group, transfer_rate
@@ -334,9 +335,10 @@ def _with_peers(
 ) -> list[RankAnalysis]:
     """The analyses with what the peers tell of each rank's communication, and numbers for rules."""
     result = list(analyses)
+    slower = slowdowns(whole.tables)
     for place, (at, table) in enumerate(chosen):
         parts = join_.split(whole, place)
-        own = shares.get(rank_of(table), {})
+        own = {**shares.get(rank_of(table), {}), **slower[place]}
         analysis = result[at]
         if parts is None or not parts.is_complete:
             # A rank that is not here may be the late one: only who is named is known.

@@ -33,6 +33,7 @@ from stepscope.model.sample import Owner, Series, Telemetry
 from stepscope.model.xid import Incident
 
 Key = tuple[str | int | None, ...]
+SLOWDOWNS = ("matrix_slowdown", "other_slowdown")
 ENOUGH_ROWS = 5
 """Readings within the trace from which on it is judged by them alone, and not by the whole recording."""
 
@@ -90,13 +91,12 @@ def beside_ranks(
     hosts = [_with_lag(each, telemetry, lags) for each in hosts]
     means = {n: mean for n, each in enumerate(devices) if (mean := _busy_mean(each)) is not None}
     peers = beside.below_peers(means)
-    of_ranks = _slowdowns(tables)
     end = max((int(each.at_ns[-1]) for each in (*found, *hosts) if len(each)), default=None)
     job = of_log.numbers(logs, end if not steps.is_over else None)
     xids = xid_incidents(telemetry, logs)
     own = frozenset(pid for analysis in analyses for pid in analysis.pids)
     every = [
-        _numbers(n, each, analyses, telemetry, hosts, steps, job, own, peers, of_ranks, xids)
+        _numbers(n, each, analyses, telemetry, hosts, steps, job, own, peers, xids)
         | doubted.numbers(each.samples.owner)
         for n, each in enumerate(devices)
     ]
@@ -256,12 +256,6 @@ def _busy_mean(each: Device) -> float | None:
     return float(known.mean()) if len(known) else None
 
 
-def _slowdowns(tables: Sequence[PeerTable]) -> dict[int, dict[str, float]]:
-    """Rank -> how much slower its kernels are than its peers'."""
-    found = beside.slowdowns(tables)
-    return {t.rank: each for t, each in zip(tables, found, strict=True) if t.rank is not None}
-
-
 def _host_of(samples: Samples, hosts: Sequence[Samples]) -> Samples | None:
     """The host that a device is in: by name, or the only one there is."""
     named = [each for each in hosts if each.owner.host == samples.owner.host]
@@ -280,7 +274,6 @@ def _numbers(
     job: Mapping[str, float],
     own: frozenset[int],
     peers: Mapping[int, Mapping[str, float]],
-    of_ranks: Mapping[int, Mapping[str, float]],
     xids: Sequence[Incident],
 ) -> dict[str, float]:
     """Every number of one device, by feature's name."""
@@ -301,10 +294,8 @@ def _numbers(
     if each.place is None:
         return found
     analysis = _of(analyses, each.place)
-    rank = analyses[each.place[0]].rank
     found |= check.numbers(samples, analysis.activity, analysis.accounting)
-    if rank is not None:
-        found |= of_ranks.get(rank, {})
+    found |= {n: v for n, v in analysis.numbers.items() if n in SLOWDOWNS}
     if mine is not None and analysis.activity is not None:
         waits = check.predicted(samples, analysis.activity, "idle_input")
         found |= beside.faults_with_loader(mine, samples, waits)

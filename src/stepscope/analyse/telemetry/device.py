@@ -18,6 +18,8 @@ LEAST_ROWS = 3
 QUIET = 0.05
 """Busy for less is hardly busy (the specification's alarm: a five-minute mean under 5 %)."""
 FIVE_MINUTES_NS = 300 * 1_000_000_000
+HELD_SHARE = 0.2
+"""Of the most memory in use: with less a job is starting, or over."""
 RESTED_ROWS = 2
 """Readings after rest that are looked at for a slow ramp of the clock."""
 
@@ -167,7 +169,10 @@ def _memory(s: Samples, hardware: Hardware | None) -> dict[str, float]:
 
 def _growth(share: F64) -> dict[str, float]:
     """How much memory in use grew, and how steadily: the share of tenths that are fuller than the one
-    before. Jumps: the largest rise between two neighbouring readings."""
+    before. Jumps: the largest rise between two neighbouring readings. Before a job has its memory, and after
+    it gave it back, is another matter."""
+    held = np.flatnonzero(share >= HELD_SHARE * share.max(initial=0.0))
+    share = share[held[0] : held[-1] + 1] if len(held) else share
     if len(share) < 20:
         return {}
     tenths = [float(np.median(part)) for part in np.array_split(share, 10)]
