@@ -71,7 +71,10 @@ def _is_beside(each: rules.Undecided, row: Row) -> bool:
     hints = any(clause.known(row.facts) is True for clause in each.rule.when)
     if row.account.total_ns <= 0:
         return not hints or each.rule.about is rules.Subject.MEMORY
-    return all(feature.origin in _BESIDE for feature in each.missing) and not hints
+    # Findings name what would corroborate them: without any counters a list of all that these would tell says
+    # nothing more.
+    has_counters = "telemetry_samples" in row.observed.device.numbers
+    return all(feature.origin in _BESIDE for feature in each.missing) and not (hints and has_counters)
 
 
 UNNAMED_SHARE = 0.15

@@ -20,8 +20,6 @@ QUIET = 0.05
 FIVE_MINUTES_NS = 300 * 1_000_000_000
 HELD_SHARE = 0.2
 """Of the most memory in use: with less a job is starting, or over."""
-RESTED_ROWS = 2
-"""Readings after rest that are looked at for a slow ramp of the clock."""
 
 _MEANS = {
     "compute_busy_mean": ("compute_busy_ratio", "graphics_engine_active_ratio"),
