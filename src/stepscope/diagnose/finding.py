@@ -17,7 +17,7 @@ from stepscope.diagnose.onset import onset
 from stepscope.diagnose.row import Once, Row
 from stepscope.model import report
 from stepscope.model.analysis import RankAnalysis
-from stepscope.model.feature import Clause, Facts, Observed
+from stepscope.model.feature import Clause, Facts, Feature, Observed
 from stepscope.model.text import Lang
 from stepscope.rules import rule as rules
 
@@ -252,7 +252,8 @@ def _finding(
         remedies=()
         if explained_by
         else tuple(
-            _remedy(r, row, None if is_once else share, lang, is_bound=rule.is_bound) for r in found.remedies
+            _remedy(r, row, None if is_once else share, lang, is_bound=rule.is_bound, cost=rule.cost)
+            for r in found.remedies
         ),
         explained_by=explained_by,
     )
@@ -310,7 +311,7 @@ def _unknown(found: rules.Finding, known: Facts) -> list[Clause]:
 
 
 def _remedy(
-    remedy: rules.Remedy, row: Row, share: float | None, lang: Lang, *, is_bound: bool
+    remedy: rules.Remedy, row: Row, share: float | None, lang: Lang, *, is_bound: bool, cost: Feature | None
 ) -> report.Remedy:
     clause = remedy.clears
     now = row.facts.get(clause.feature)
@@ -318,7 +319,8 @@ def _remedy(
     # From what the proof asks for to all that the finding claims: more than that does not exist.
     is_whole = not (remedy.is_step_towards or remedy.is_partial)
     if share is not None and now is not None and is_whole and clause.op in ("<=", "<"):
-        least = 0.0 if is_bound else min(share, max(0.0, now - clause.threshold))
+        is_on_cost = cost is not None and clause.feature is cost
+        least = min(share, max(0.0, now - clause.threshold)) if is_on_cost and not is_bound else 0.0
         # Work that runs beside the rest of the step makes it no shorter than either.
         most = min(share, 1 - share) if remedy.is_overlap else share
         gain = (round(min(least, most), 6), round(most, 6))

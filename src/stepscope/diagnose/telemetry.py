@@ -30,6 +30,7 @@ from stepscope.model.hardware import hardware_of
 from stepscope.model.log import Log
 from stepscope.model.peer import PeerTable
 from stepscope.model.sample import Owner, Series, Telemetry
+from stepscope.model.trace import I64
 from stepscope.model.xid import Incident
 
 Key = tuple[str | int | None, ...]
@@ -281,7 +282,6 @@ def _numbers(
     found = dict(job) | device.numbers(samples, each.rows) | jitter.numbers(samples.take(each.rows))
     found |= dict(peers.get(which, {}))
     known = hardware_of(samples.owner.model)
-    found |= beside.way(found, known.link_bytes_per_second if known else None)
     found |= beside.quiet(samples, steps.steps, steps.checkpoints, steps.evaluations, steps.first_step_ns)
     found |= beside.processes(telemetry, samples, own, device.memory_present(samples))
     found |= xid_numbers(xids, samples.owner, any(s.signal == "xid" for t in telemetry for s in t.series))
@@ -291,6 +291,7 @@ def _numbers(
     mine = _host_of(samples, hosts)
     if mine is not None:
         found |= host.numbers(mine, _same_time(mine, samples, each.rows))
+    found |= beside.way(found, known.link_bytes_per_second if known else None)
     if each.place is None:
         return found
     analysis = _of(analyses, each.place)
@@ -299,8 +300,20 @@ def _numbers(
     if mine is not None and analysis.activity is not None:
         waits = check.predicted(samples, analysis.activity, "idle_input")
         found |= beside.faults_with_loader(mine, samples, waits)
+        found |= beside.written_in(mine, *_slow(analysis))
     found |= beside.clock_numbers(found, analysis.accounting)
     return found | beside.contention(found, analysis.accounting)
+
+
+def _slow(analysis: DeviceAnalysis) -> tuple[I64, I64]:
+    """(starts, ends) of the windows of slow steps."""
+    activity, variation = analysis.activity, analysis.accounting.variation
+    none = np.empty(0, dtype=np.int64)
+    if activity is None or activity.step_number is None or variation is None:
+        return none, none
+    start, end = activity.step_start_ns, activity.step_end_ns
+    rows = np.isin(activity.step_number, variation.slow_steps)
+    return (none, none) if start is None or end is None else (start[rows], end[rows])
 
 
 def _same_time(other: Samples, samples: Samples, rows: Rows) -> Rows:

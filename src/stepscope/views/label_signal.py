@@ -107,6 +107,8 @@ SIGNAL: Mapping[str, Text] = {
     "rdma_rx_bytes_per_second": _T(en="RDMA received", zh="RDMA 接收"),
     "rdma_error_total": _T(en="RDMA errors", zh="RDMA 错误"),
     "memory_available_bytes": _T(en="host memory available", zh="主机可用内存"),
+    "filesystem_available_bytes": _T(en="file system free", zh="文件系统可用"),
+    "filesystem_size_bytes": _T(en="file system size", zh="文件系统容量"),
     "memory_present_bytes": _T(en="host memory present", zh="主机内存总量"),
     "cgroup_throttled_ratio": _T(en="stopped for the CPU quota", zh="因 CPU 配额被暂停"),
 }

@@ -171,8 +171,23 @@ def test_shared_memory_is_the_wrong_way_only_beside_a_link() -> None:
     by_host = {"nccl_socket_share": 0.0, "nccl_host_memory_share": 1.0}
     assert beside.way(by_host, 450e9) == {"wrong_way": 1}
     assert beside.way(by_host, 0) == {"wrong_way": 0}
-    assert beside.way({"nccl_socket_share": 1.0}, None) == {"wrong_way": 1}
     assert beside.way({}, 450e9) == {}
+
+
+def test_sockets_are_the_wrong_way_only_where_there_is_a_faster_one() -> None:
+    sockets = {"nccl_socket_share": 1.0}
+    assert beside.way({**sockets, "nccl_nodes": 1.0}, 450e9) == {"wrong_way": 1}
+    assert beside.way({**sockets, "nccl_nodes": 1.0}, 0) == {"wrong_way": 0}
+    assert beside.way({**sockets, "nccl_nodes": 2.0}, 450e9) == {"wrong_way": 0}
+    assert beside.way({**sockets, "nccl_nodes": 2.0, "nccl_fast_ports": 8.0}, 450e9) == {"wrong_way": 1}
+
+
+def test_a_slow_step_with_a_write_was_a_write() -> None:
+    written = [60e3] * 20
+    written[9] = 900e6
+    readings = lagged(one(series("disk_write_bytes_per_second", written, HOST)), 0.0)
+    start = np.array([START + 8 * SECOND, START + 15 * SECOND])
+    assert beside.written_in(readings, start, start + SECOND) == {"disk_written_share": 0.5}
 
 
 def log(seconds: list[float], *events: LogEvent, nccl: Nccl | None = None) -> Log:

@@ -14,6 +14,7 @@ from stepscope.analyse.telemetry.table import Samples
 from stepscope.model import report
 from stepscope.model.interval import Intervals
 from stepscope.model.sample import Telemetry, Topology
+from stepscope.model.trace import I64
 
 
 def clock_numbers(numbers: Mapping[str, float], account: report.Accounting) -> dict[str, float]:
@@ -123,12 +124,39 @@ def faults_with_loader(host: Samples, waits_at: Samples, waits: np.ndarray) -> d
 def way(numbers: Mapping[str, float], link_bytes_per_second: float | None) -> dict[str, float]:
     """`wrong_way`: 1 where NCCL says that it takes another way than the devices have; absent without its log.
 
-    Shared memory between devices that no link joins is the best way there is.
+    Shared memory between devices that no link joins is the best way there is, and so are sockets between
+    hosts that have no faster port.
     """
-    signs = [numbers[name] > 0 for name in ("nccl_socket_share", "nccl_p2p_disabled") if name in numbers]
-    if "nccl_host_memory_share" in numbers and link_bytes_per_second:
-        signs.append(numbers["nccl_host_memory_share"] > 0)
+    signs: list[bool] = []
+    has_link = bool(link_bytes_per_second)
+    if "nccl_socket_share" in numbers:
+        within = numbers.get("nccl_nodes", 1.0) <= 1 and has_link
+        has_port = numbers.get("nccl_fast_ports", 0.0) > 0 or "host_rdma_bytes_per_second" in numbers
+        signs.append(numbers["nccl_socket_share"] > 0 and (within or has_port))
+    for name in ("nccl_p2p_disabled", "nccl_host_memory_share"):
+        if name in numbers and has_link:
+            signs.append(numbers[name] > 0)
     return {"wrong_way": 1.0 if any(signs) else 0.0} if signs else {}
+
+
+WROTE_BYTES_PER_SECOND = 10e6
+"""A host that writes less, writes its logs."""
+WROTE_TIMES = 3.0
+
+
+def written_in(host: Samples, start_ns: I64, end_ns: I64) -> dict[str, float]:
+    """`disk_written_share`: of these (slow) steps, those in which the host wrote to disk: a reading of the
+    step with 10 MB/s or more, and three times what it usually writes."""
+    column = host.column("disk_write_bytes_per_second")
+    if np.isnan(column).all() or not len(start_ns):
+        return {}
+    least = max(WROTE_BYTES_PER_SECOND, WROTE_TIMES * float(np.nanmedian(column)))
+    with np.errstate(invalid="ignore"):
+        at = host.middle_ns[column >= least]
+    half = host.window_ns // 2 or host.period_ns // 2
+    first = np.searchsorted(at, start_ns - half)
+    last = np.searchsorted(at, end_ns + half)
+    return {"disk_written_share": float((last > first).mean())}
 
 
 def across_sockets(topology: Topology) -> dict[str, float]:

@@ -12,6 +12,9 @@ from stepscope.model.trace import I64
 
 LEAST_LINES = 8
 """Fewer lines tell no trend."""
+_ETHERNET = ("eth", "en", "bond", "lo", "docker", "ib")
+"""Names of interfaces of the host's network (IP over InfiniBand among them); RDMA ports are called after
+their driver (`mlx5_0`, `rocep`, `rdmap`)."""
 SOCKETS = ("Socket",)
 """Networks that move bytes through the host's TCP stack (NCCL's `NET/Socket`)."""
 
@@ -86,7 +89,8 @@ def _silence(logs: Sequence[Log], progress: Progress, seconds: F64, end_ns: int 
     end = max([last, *others, *([end_ns] if end_ns is not None else [])])
     found["seconds_without_step"] = (end - last) / 1e9
     between = np.diff(np.sort(timed))
-    usual = float(np.median(between)) / 1e9 if len(between) else 0.0
+    # Stamps of whole seconds repeat where lines come faster.
+    usual = max(float(np.median(between)), float(between.mean())) / 1e9 if len(between) else 0.0
     if usual > 0:
         found["missed_log_lines"] = found["seconds_without_step"] / usual
     return found
@@ -102,6 +106,10 @@ def _transport(nccl: Nccl) -> dict[str, float]:
         found["nccl_host_memory_share"] = by_host / total
     elif nccl.network is not None:
         found["nccl_socket_share"] = 1.0 if nccl.network in SOCKETS else 0.0
+    if nccl.num_nodes is not None:
+        found["nccl_nodes"] = float(nccl.num_nodes)
+    if nccl.nics:
+        found["nccl_fast_ports"] = float(sum(not nic.lower().startswith(_ETHERNET) for nic in nccl.nics))
     if nccl.is_p2p_disabled is not None:
         found["nccl_p2p_disabled"] = 1.0 if nccl.is_p2p_disabled else 0.0
     return found
