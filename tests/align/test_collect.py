@@ -109,6 +109,11 @@ def test_one_lost_reading_is_no_gap_and_two_are() -> None:
     assert ((found.end - EPOCH) / S).tolist() == [5]
 
 
+def test_a_reading_that_comes_late_leaves_no_gap() -> None:
+    assert len(gaps(EPOCH + S // 10 * np.array([0, 10, 34, 44]), S)) == 0
+    assert gaps(EPOCH + S // 10 * np.array([0, 10, 36, 46]), S).total_ns == 6 * S // 10
+
+
 def test_time_before_the_first_and_after_the_last_reading_is_a_gap() -> None:
     found = gaps(EPOCH + S * np.arange(10, 20), S, EPOCH, EPOCH + 40 * S)
     assert ((found.start - EPOCH) / S).tolist() == [0, 20]

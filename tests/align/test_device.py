@@ -159,6 +159,13 @@ def test_one_trace_of_a_job_whose_devices_work_alike_is_of_none_of_them(seed: in
     assert one(side, owners).owner is None
 
 
+def test_a_device_that_is_known_by_its_uuid_is_not_given_to_another_by_what_it_did() -> None:
+    work = aperiodic(3, 120.0)
+    owners = [facts(A, work, 1), facts(B, aperiodic(9, 120.0), 2)]
+    sides = [TraceDevice(rank=0, uuid="aaaa"), TraceDevice(rank=1, activity=traced(work, 0.0, 60.0))]
+    assert [each.owner for each in assign(sides, owners)] == [A, None]
+
+
 def test_counters_of_other_work_are_no_device_of_the_trace() -> None:
     side = TraceDevice(rank=0, index=0, activity=traced(aperiodic(1, 120.0), 0.0, 60.0))
     said = one(side, [facts(A, aperiodic(77, 120.0), 1), facts(B, aperiodic(78, 120.0), 2)])

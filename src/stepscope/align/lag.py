@@ -40,6 +40,8 @@ MODEL_PARTS = 50
 MOST_LAGS = 4000
 MOST_MINIMA = 100
 COARSE = 8
+FAR = 4
+"""So many times the search is looked through for a better lag before one is called found."""
 MOST_DEVICES = 4
 MOST_SIGNALS = 3
 
@@ -139,34 +141,46 @@ def estimate(
     if num < LEAST_WINDOWS:
         why = f"{num} windows of the source lie within the trace; {LEAST_WINDOWS} are needed."
         return _unknown(window, collect, declared_ns, num, why)
-    lags, asked = fine, list[list[Curve]]()
+    lags, telling = fine, list[list[tuple[_Row, Curve]]]()
     for tier in sorted({link.tier for link in LINKS.values()}):
-        lags, curves = _asked(sides, tier, fine, window)
-        asked = [told for of_device in curves if (told := [each for each in of_device if _tells(each)])]
-        if asked:
+        lags, telling = _asked(sides, tier, fine, window)
+        if telling:
             break
-    if not asked:
+    if not telling:
         why = "The work is too steady, or no signal follows it: every lag fits as well."
         return _unknown(window, collect, declared_ns, num, why)
-    fit = _together(asked)
+    asked = [[told for _, told in of_device] for of_device in telling]
+    fit, apart = _together(asked)
     sets = _sets(lags, fit, window // MODEL_PARTS)
     found = int(lags[int(np.nanargmin(fit))])
     signals = tuple(dict.fromkeys(each.signal for curves in asked for each in curves))
-    windows = {
-        each.signal: each.window_ns
-        for curves in reversed(asked)
-        for each in curves
-        if each.window_ns != window
-    }  # fmt: skip
-    status, why = _status(sets, (low, high), window, declared_ns, found)
+    windows = {each.signal: each.window_ns for curves in reversed(asked) for each in curves}
+    windows = {signal: each for signal, each in windows.items() if each != window}
+    status, why = _status(sets, (low, high), window, found)
+    if status == "found" and apart > FITS:
+        status, why = "ambiguous", "Signals or devices of the source disagree about its lag."
+    if status == "found" and search_ns is None:
+        far = _better_beyond(telling[0][0][0], (low, high), window)
+        if far is not None:
+            status, why = "ambiguous", f"A lag of {far / 1e9:.1f} s fits as well, beyond what is searched."
+    if declared_ns is not None:
+        if status != "found":
+            status, why = "declared", "The source declares its lag; the trace tells no better."
+        elif not sets[0][0] <= declared_ns <= sets[0][1]:
+            why += f" The source declares {declared_ns / 1e9:.2f} s."
     lag, reach = _reach(status, sets, prior, declared_ns, found)
     return Lag(status, lag, reach, sets, num, window, why, collect, windows, signals)
 
 
-def _asked(sides: Sequence[Side], tier: int, fine: I64, window_ns: int) -> tuple[I64, list[list[Curve]]]:
-    """(lags that are judged, the curves of each device), of the signals of one tier. Of many the most telling
-    are asked: of a device `MOST_SIGNALS`, and `MOST_DEVICES` in all."""
-    scans: list[list[tuple[F64, Activity, Series, Link]]] = []
+_Row = tuple[Activity, Series, Link]
+
+
+def _asked(
+    sides: Sequence[Side], tier: int, fine: I64, window_ns: int
+) -> tuple[I64, list[list[tuple[_Row, Curve]]]]:
+    """(lags that are judged, what each device's telling signals say), of the signals of one tier. Of many the
+    most telling are asked: of a device `MOST_SIGNALS`, and `MOST_DEVICES` in all."""
+    scans: list[list[tuple[F64, _Row]]] = []
     for side in sides:
         held = []
         for each in side.series:
@@ -174,17 +188,19 @@ def _asked(sides: Sequence[Side], tier: int, fine: I64, window_ns: int) -> tuple
             if link is not None and link.tier == tier:
                 told = scan(side.activity, each, link, fine, window_ns)
                 if told is not None:
-                    held.append((told, side.activity, each, link))
+                    held.append((told, (side.activity, each, link)))
         held.sort(key=lambda row: _depth(row[0]), reverse=True)
         scans.append(held[:MOST_SIGNALS])
     scans.sort(key=lambda held: _depth(held[0][0]) if held else 0.0, reverse=True)
     scans = scans[:MOST_DEVICES]
     lags = _worth(fine, [row[0] for held in scans for row in held])
-    curves = []
+    asked = []
     for held in scans:
-        every = (curve(activity, each, link, lags, window_ns) for _, activity, each, link in held)
-        curves.append([told for told in every if told is not None])
-    return lags, curves
+        every = [(row, curve(*row, lags, window_ns)) for _, row in held]
+        telling = [(row, told) for row, told in every if told is not None and _tells(told)]
+        if telling:
+            asked.append(telling)
+    return lags, asked
 
 
 def _num_windows(sides: Sequence[Side], window_ns: int) -> int:
@@ -208,13 +224,35 @@ def _tells(told: Curve) -> bool:
     return told.gain >= RELATED and told.explained >= LEAST_EXPLAINED
 
 
-def _together(asked: list[list[Curve]]) -> F64:
-    """One curve for the source: the mean over the signals of a device, then over devices, times the root of
-    their number. Signals of one device err together, and devices that are read in one scrape in part."""
-    devices = np.stack([np.mean([each.drop for each in curves], axis=0) for curves in asked])
-    whole = devices.mean(axis=0) * min(np.sqrt(len(asked)), 2.0)
-    fit: F64 = whole - np.nanmin(whole)
-    return fit
+def _together(asked: list[list[Curve]]) -> tuple[F64, float]:
+    """(one curve for the source, by how much its parts disagree): the mean over the signals of a device, then
+    over devices, times the root of their number. Signals of one device err together, and devices that are
+    read in one scrape in part. A lag that a part cannot judge is judged by the others."""
+
+    def mean(parts: list[F64]) -> F64:
+        both: F64 = np.ma.masked_invalid(np.stack(parts)).mean(axis=0).filled(np.nan)
+        return both
+
+    whole = mean([mean([each.drop for each in curves]) for curves in asked])
+    apart = float(np.nanmin(whole))
+    return (whole - apart) * min(np.sqrt(len(asked)), 2.0), apart
+
+
+def _better_beyond(row: _Row, searched: tuple[int, int], window_ns: int) -> int | None:
+    """A lag outside the search that fits about as well as the best one inside; `None` where there is none.
+
+    Of steps that are nearly alike the best one inside may be a neighbour of a true one outside.
+    """
+    low, high = (FAR * edge for edge in searched)
+    step = max((high - low) // MOST_LAGS, min(window_ns, SECOND_NS) // 40, 1)
+    lags = np.arange(low, high + step, step, dtype=np.int64)
+    told = scan(*row, lags, window_ns)
+    if told is None:
+        return None
+    inside = (lags >= searched[0]) & (lags <= searched[1])
+    beyond = np.where(inside, np.inf, told)
+    best = int(np.argmin(beyond))
+    return int(lags[best]) if beyond[best] <= float(told[inside].min()) + FITS else None
 
 
 def _worth(fine: I64, scans: Sequence[F64]) -> I64:
@@ -245,19 +283,13 @@ def _status(
     sets: tuple[tuple[int, int], ...],
     searched: tuple[int, int],
     window: int,
-    declared: int | None,
     found: int,
 ) -> tuple[LagStatus, str]:
-    """(status, why). A set that reaches the end of the search may go on beyond it."""
+    """(status, why), whatever is declared. A set that reaches the end of the search may go on beyond it."""
     is_open = sets[0][0] <= searched[0] or sets[-1][1] >= searched[1]
     width = sets[0][1] - sets[0][0]
     if len(sets) == 1 and width < window / 2 and not is_open:
-        said = f"One lag fits: {found / 1e9:.2f} s."
-        if declared is not None and not sets[0][0] <= declared <= sets[0][1]:
-            said += f" The source declares {declared / 1e9:.2f} s."
-        return "found", said
-    if declared is not None:
-        return "declared", "The source declares its lag; the trace tells no better."
+        return "found", f"One lag fits: {found / 1e9:.2f} s."
     if len(sets) == 1 and is_open:
         return "ambiguous", f"The lags that fit reach the end of the search, {found / 1e9:.1f} s."
     if len(sets) == 1:
