@@ -233,7 +233,11 @@ def _residuals(value: F64, means: list[F64], is_signed: bool) -> F64:
         size = np.abs(residual)
         # 1.2533: sigma of a normal distribution by its mean deviation, which costs no sorting.
         limit = HUBER * 1.2533 * np.where(inside, size, 0.0).sum(axis=0) / num
-        weight = np.where(inside, np.minimum(1.0, limit / np.maximum(size, 1e-300)), 0.0)
+        # A residual that is nearly 0 overflows what it divides: only those beyond the limit are divided.
+        weight = np.divide(
+            np.broadcast_to(limit, size.shape), size, out=np.ones_like(size), where=size > limit
+        )
+        weight = np.where(inside, weight, 0.0)
         residual = _least_squares(y, x, weight, is_signed)
     return np.where(inside, residual, np.nan)
 
