@@ -86,6 +86,8 @@ class _Run:
     """The beginning is not after."""
     after: int = _FLOOR
     """The time of the line before the first drawing."""
+    is_followed: bool = True
+    """Whether a line, not another run, says that it began no later."""
 
 
 def timed(bars: Sequence[Bar], stamps: Stamps) -> Timed:
@@ -100,8 +102,8 @@ def timed(bars: Sequence[Bar], stamps: Stamps) -> Timed:
     for run in runs:
         _limit(run, lines, places, stamps.begun)
     for run, later in zip(runs[-2::-1], runs[:0:-1], strict=True):
-        if later.high < _CEILING:
-            run.high = min(run.high, later.high - run.guess[-1])
+        if later.high < _CEILING and later.high - run.guess[-1] < run.high:
+            run.high, run.is_followed = later.high - run.guess[-1], False
     end, off, moved = _FLOOR, 0, 0
     is_open = False
     for run in runs:
@@ -119,14 +121,28 @@ def timed(bars: Sequence[Bar], stamps: Stamps) -> Timed:
     return Timed(at, None if is_open else off, moved)
 
 
-def said(found: Sequence[Timed]) -> str:
-    """The note of it: how near the times are."""
+def place(bars: Sequence[Bar], stamps: Stamps) -> list[tuple[str, int, str]]:
+    """Gives the drawings of bars the times that lines around them tell; the note of it, if there were any."""
+    by_key: dict[tuple[str, str, int | None], list[Bar]] = {}
+    for bar in bars:
+        by_key.setdefault(bar.key, []).append(bar)
+    found = []
+    for group in by_key.values():
+        each = timed(group, stamps)
+        for bar, at_ns in zip(group, each.at_ns, strict=True):
+            bar.is_placed = bar.at_ns is None and at_ns is not None
+            bar.at_ns = at_ns
+        if any(bar.is_placed for bar in group):
+            found.append(each)
+    count = sum(bar.is_placed for bar in bars)
+    return [("times_from_bar", count, _said(found))] if count else []
+
+
+def _said(found: Sequence[Timed]) -> str:
+    """How near the times are."""
     text = "elapsed times of bars were put on the wall clock by lines that state a time, to "
     if any(each.off_ns is None for each in found):
-        text += (
-            "1 s and what passed between a bar's beginning and such a line, "
-            "which no line on the other side limits"
-        )
+        text += "1 s and what passed between such a line and a bar's beginning: no line on its other side"
     else:
         text += f"{1 + max((each.off_ns or 0) / NS for each in found):.1f} s"
     moved = max((each.moved_ns for each in found), default=0)
@@ -135,21 +151,21 @@ def said(found: Sequence[Timed]) -> str:
 
 def _in_order(lines: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """The most lines whose times never fall: a line that quotes an old time, or that was held back in a
-    buffer, says nothing of the order."""
+    buffer, says nothing of the order. Of two that contradict each other the first is kept."""
     ends: list[int] = []
     at_end: list[int] = []
-    before: list[int] = []
-    for place, (_, at_ns) in enumerate(lines):
-        length = bisect_right(ends, at_ns)
-        before.append(at_end[length - 1] if length else -1)
-        ends[length : length + 1] = [at_ns]
+    after: list[int] = []
+    for place in range(len(lines) - 1, -1, -1):  # from behind, times must not rise
+        length = bisect_right(ends, -lines[place][1])
+        after.append(at_end[length - 1] if length else -1)
+        ends[length : length + 1] = [-lines[place][1]]
         at_end[length : length + 1] = [place]
     kept = []
     place = at_end[-1] if at_end else -1
     while place >= 0:
         kept.append(lines[place])
-        place = before[place]
-    return kept[::-1]
+        place = after[len(lines) - 1 - place]
+    return kept
 
 
 def _elapsed(bar: Bar) -> tuple[float, float] | None:
@@ -255,4 +271,4 @@ def _beginning(run: _Run, end: int) -> tuple[int | None, int | None]:
         return (low + run.high) // 2, math.ceil((run.high - low) / 2)
     last = run.bars[-1]
     is_over = last.total is not None and last.n >= last.total
-    return (run.high if is_over else low), run.high - low
+    return (run.high if is_over and run.is_followed else low), run.high - low

@@ -175,7 +175,7 @@ class Reader:
         """The progress of the whole log."""
         notes: list[tuple[str, int, str]] = []
         events = list(self.events)
-        notes += self._timed([bar for _, bar in self.named])
+        notes += log_bar_time.place([bar for _, bar in self.named], self.stamps)
         for row, bar in self.named:
             row.at_ns = bar.at_ns
         rows, num_others = _one_stream(self.rows)
@@ -210,21 +210,6 @@ class Reader:
         )
         return Found(progress, tuple(events), self.formats, tuple(notes), self.num_known, self._drawn())
 
-    def _timed(self, bars: Sequence[Bar]) -> list[tuple[str, int, str]]:
-        """Gives drawings of the training's bars the times that lines around them tell; the note of it."""
-        by_key: dict[tuple[str, str, int | None], list[Bar]] = {}
-        for bar in bars:
-            by_key.setdefault(bar.key, []).append(bar)
-        found = []
-        for group in by_key.values():
-            each = log_bar_time.timed(group, self.stamps)
-            for bar, at_ns in zip(group, each.at_ns, strict=True):
-                bar.is_placed = bar.at_ns is None and at_ns is not None
-                bar.at_ns = at_ns
-            found.append(each)
-        count = sum(bar.is_placed for bar in bars)
-        return [("times_from_bar", count, log_bar_time.said(found))] if count else []
-
     def _drawn(self) -> tuple[tuple[int, int], ...]:
         bars = [*(each for each in self.items if isinstance(each, Bar)), *(bar for _, bar in self.named)]
         return tuple(sorted((bar.line, bar.at_ns) for bar in bars if bar.is_placed and bar.at_ns is not None))
@@ -234,7 +219,7 @@ class Reader:
         bars = [each for each in self.items if isinstance(each, Bar)]
         placed = log_bar.placed(bars, self.promised)
         key = placed.bars[0].key if placed.bars else None
-        notes = self._timed([bar for bar in bars if bar.steps and bar.key == key])
+        notes = log_bar_time.place([bar for bar in bars if bar.steps and bar.key == key], self.stamps)
         step_of = {id(bar): step for bar, step in zip(placed.bars, placed.steps, strict=True)}
         rows: list[Row] = []
         num_unplaced = 0
