@@ -62,7 +62,7 @@ def _written_ns(path: str) -> int | None:
 
 def _log(reading: Reading, lines: Text, name: str, num_seen: int) -> Log:
     found = reading.progress.found()
-    events, num_placed, num_without = reading.placed()
+    events, num_placed, num_without = reading.placed(found.drawn)
     nccl = reading.nccl.found()
     is_kernel = num_seen > 0 and reading.num_form * 2 > num_seen
     if reading.pattern is not None and found.progress is None:

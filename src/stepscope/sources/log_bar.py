@@ -35,6 +35,10 @@ class Bar:
     steps: bool
     """Whether it may count training steps."""
     text: str
+    place: int = 0
+    """Drawings of any bar before it."""
+    is_placed: bool = False
+    """Whether lines around it gave its time."""
 
     @property
     def key(self) -> tuple[str, str, int | None]:

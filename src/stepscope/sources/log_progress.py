@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from stepscope.model.log import ABSENT_NS, PROGRESS_FIELDS, LogEvent, Progress
-from stepscope.sources import log_bar
+from stepscope.sources import log_bar, log_bar_time
 from stepscope.sources.catalog import log_training as table
 from stepscope.sources.formats.log_number import whole
 from stepscope.sources.log_bar import Bar
+from stepscope.sources.log_bar_time import Stamps
 from stepscope.sources.log_step import Stated, of_text
 
 _GATE = ("step", "iter", "num_updates", "update", "epoch", "batch", "train: ")
@@ -56,13 +57,15 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the lines say together. `formats` counts lines; `total` lines that said something of progress."""
+    """What the lines say together. `formats` counts lines; `total` lines that said something of progress;
+    `drawn` are (line, time) of drawings whose time lines around them gave, in order."""
 
     progress: Progress | None
     events: tuple[LogEvent, ...]
     formats: Counter[str]
     notes: tuple[tuple[str, int, str], ...]
     num_known: int
+    drawn: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(slots=True)
@@ -72,6 +75,9 @@ class Reader:
     rows: list[Row] = field(default_factory=list)
     items: list[Bar | Row] = field(default_factory=list)
     """Bars, and dictionaries without a step of their own (`Row.step` -1), in order."""
+    named: list[tuple[Row, Bar]] = field(default_factory=list)
+    """Rows of bars that name the step of the job."""
+    stamps: Stamps = field(default_factory=Stamps)
     events: list[LogEvent] = field(default_factory=list)
     formats: Counter[str] = field(default_factory=Counter)
     num_known: int = 0
@@ -109,9 +115,12 @@ class Reader:
         return self._feed_text(line, at_ns, stream, body)
 
     def _feed_bar(self, bar: Bar, body: str) -> bool:
+        self.stamps.draw(bar)
         explicit = bar.stated.step
         if explicit is not None and bar.steps:  # NeMo: the step of the job in the bar of an epoch
-            self.rows.append(Row(bar.line, bar.at_ns, bar.stream, explicit, bar.stated, bar.format, body))
+            row = Row(bar.line, bar.at_ns, bar.stream, explicit, bar.stated, bar.format, body)
+            self.rows.append(row)
+            self.named.append((row, bar))
             return self.known(bar.format)
         last = self.items[-1] if self.items else None
         if isinstance(last, Bar) and last.is_drawn_again_by(bar):
@@ -166,6 +175,9 @@ class Reader:
         """The progress of the whole log."""
         notes: list[tuple[str, int, str]] = []
         events = list(self.events)
+        notes += log_bar_time.place([bar for _, bar in self.named], self.stamps)
+        for row, bar in self.named:
+            row.at_ns = bar.at_ns
         rows, num_others = _one_stream(self.rows)
         if num_others:
             notes.append(("other_ranks", num_others, "lines of other processes' progress are left out"))
@@ -180,7 +192,7 @@ class Reader:
             rows, total, restarts = by_bars, bar_total, []
             notes, events = notes + bar_notes, events + bar_events
         if not rows:
-            return Found(None, tuple(events), self.formats, tuple(notes), self.num_known)
+            return Found(None, tuple(events), self.formats, tuple(notes), self.num_known, self._drawn())
         rows, more = _without_sums(rows)
         notes += more
         events += restarts
@@ -196,15 +208,20 @@ class Reader:
             values=values,
             total=self.promised or total,
         )
-        return Found(progress, tuple(events), self.formats, tuple(notes), self.num_known)
+        return Found(progress, tuple(events), self.formats, tuple(notes), self.num_known, self._drawn())
+
+    def _drawn(self) -> tuple[tuple[int, int], ...]:
+        bars = [*(each for each in self.items if isinstance(each, Bar)), *(bar for _, bar in self.named)]
+        return tuple(sorted((bar.line, bar.at_ns) for bar in bars if bar.is_placed and bar.at_ns is not None))
 
     def _of_bars(self) -> tuple[list[Row], int | None, list[tuple[str, int, str]], list[LogEvent]]:
         """Rows of the bar that counts training steps, and of dictionaries beside it."""
         bars = [each for each in self.items if isinstance(each, Bar)]
         placed = log_bar.placed(bars, self.promised)
+        key = placed.bars[0].key if placed.bars else None
+        notes = log_bar_time.place([bar for bar in bars if bar.steps and bar.key == key], self.stamps)
         step_of = {id(bar): step for bar, step in zip(placed.bars, placed.steps, strict=True)}
         rows: list[Row] = []
-        notes: list[tuple[str, int, str]] = []
         num_unplaced = 0
         items = self.items
         for place, each in enumerate(items):
@@ -215,11 +232,11 @@ class Reader:
                         Row(each.line, each.at_ns, each.stream, step, each.stated, each.format, each.text)
                     )
                 continue
-            step = _beside(items, place, step_of)
-            if step is not None:
-                rows.append(
-                    Row(each.line, each.at_ns, each.stream, step, each.stated, each.format, each.text)
-                )
+            bar = _beside(items, place, step_of)
+            if bar is not None:
+                at_ns = each.at_ns if each.at_ns is not None else bar.at_ns
+                step = step_of[id(bar)]
+                rows.append(Row(each.line, at_ns, each.stream, step, each.stated, each.format, each.text))
             else:
                 num_unplaced += 1
         if num_unplaced:
@@ -240,8 +257,8 @@ class Reader:
         return _merged(rows), placed.total, notes, events
 
 
-def _beside(items: Sequence[Bar | Row], place: int, step_of: Mapping[int, int]) -> int | None:
-    """The step at which a bar stood when a line was written beside it.
+def _beside(items: Sequence[Bar | Row], place: int, step_of: Mapping[int, int]) -> Bar | None:
+    """The drawing whose step a line that was written beside it is of.
 
     tqdm draws the bar again right after a line that it writes: then that is exact, while the drawing before
     may be a tenth of a second old. In a log that kept few drawings the one before is the nearer.
@@ -250,11 +267,11 @@ def _beside(items: Sequence[Bar | Row], place: int, step_of: Mapping[int, int]) 
     after = items[place + 1] if place + 1 < len(items) else None
     if isinstance(before, Row) or isinstance(after, Row):
         return None  # output was buffered: several lines came at once
-    near = [each for each in (after, before) if each is not None and id(each) in step_of]
+    near = [each for each in (after, before) if isinstance(each, Bar) and id(each) in step_of]
     if len(near) == 2 and isinstance(after, Bar) and isinstance(before, Bar):
         is_now = None not in (after.elapsed, before.elapsed) and after.elapsed - before.elapsed <= 1  # type: ignore[operator]
-        return step_of[id(after if is_now else before)]
-    return step_of[id(near[0])] if near else None
+        return after if is_now else before
+    return near[0] if near else None
 
 
 _EPOCHS = ("steps_of_epochs", 1, "the log counts steps anew in each epoch: they are counted through")

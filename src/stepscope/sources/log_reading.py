@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from stepscope.model.log import LogEvent
@@ -27,6 +28,8 @@ _MOST_BACK = 200
 _AGAIN_WITHIN = 500
 _AGAIN_NS = 10 * NS
 """Lines and time within which the same text again is the same event."""
+_CLOCK = re.compile(r"\d\d:\d\d:\d\d|1\d{9}")
+"""What every time holds: a quick look before a line's head is read."""
 _FORM_LINES = 200
 """Lines of a file's beginning by which it is told whether it is a kernel log."""
 
@@ -57,12 +60,17 @@ class Reading:
     seen: dict[tuple[str, str, int | None], tuple[int, int | None]] = field(default_factory=dict)
     tracebacks: set[str] = field(default_factory=set)
     """Streams whose traceback is open."""
+    without: set[int] = field(default_factory=set)
+    """Events, by their place in `events`, whose own line has no time."""
+    is_looked_back: bool = False
 
     # ── one line ──
 
     def take(self, line: int, text: str, inherited: Head | None = None) -> None:
         """Reads one line. `inherited` is what a record around it said, of a line in JSON."""
         lower = text.lower()
+        if inherited is None and self.progress.stamps.is_wanted:
+            self._stamp(text)
         looks_json = text.lstrip().startswith("{") and text.endswith("}") and '"' in text
         if inherited is None and looks_json and self._json(line, text):
             return
@@ -91,10 +99,25 @@ class Reading:
         is_event = self._match(_PHASE, line, text, lower, inherited)
         if self.pattern is None and log_progress.is_worth(lower):
             at = self._head(text, inherited)
-            if self.progress.feed(line, at.at_ns, _stream(at), at.body, lower):
+            is_progress = self.progress.feed(line, at.at_ns, _stream(at), at.body, lower)
+            if self.progress.stamps.is_wanted and not self.is_looked_back:
+                self.is_looked_back = True
+                before = self._time_before()
+                if before is not None:
+                    self.progress.stamps.add_before(before)
+            if is_progress:
                 self._whose(at)
                 return
         self.num_known += is_event
+
+    def _stamp(self, text: str) -> None:
+        """Keeps the time of a line, among which bars without one are put."""
+        if _CLOCK.search(text, 0, 200) is None:
+            return
+        at = head(text, self.clock)
+        if at.at_ns is not None:
+            self.progress.stamps.add(at.at_ns)
+            self.is_zone_assumed = self.is_zone_assumed or not at.has_zone
 
     def _head(self, text: str, inherited: Head | None) -> Head:
         """What stands before a line's text; a record around it knows better."""
@@ -122,6 +145,8 @@ class Reading:
         if record is None:
             return False
         at_ns = self.clock.whole(record.time) if record.time is not None else None
+        if at_ns is not None:
+            self.progress.stamps.add(at_ns)
         has_zone = record.time is not None and (
             record.time[:1] == "1" or record.time.rstrip()[-1:] == "Z" or "+" in record.time
         )
@@ -204,6 +229,9 @@ class Reading:
         made = event(row, groups, text, line, at.at_ns, at)
         if made.what == "xid":
             made = _xid(made)
+        elif made.what == "nccl_watchdog" and made.at_ns is not None and "ran_seconds" in made.numbers:
+            began_ns = made.at_ns - round(made.numbers["ran_seconds"] * NS)
+            self.progress.stamps.begun.append((self.progress.stamps.num_drawn, began_ns))
         elif made.what == "cuda_out_of_memory":
             made = replace(made, numbers={**made.numbers, **log_error.memory_numbers(text)})
         if row.tells_once and self._is_again((made.what, row.needles[0], made.rank), made):
@@ -229,6 +257,7 @@ class Reading:
         at_ns = made.at_ns
         if at_ns is None and at.boot_seconds is None:
             at_ns = self._time_before()
+            self.without.add(len(self.events))
         self.events.append(replace(made, text=text, at_ns=at_ns))
 
     def _is_again(self, key: tuple[str, str, int | None], made: LogEvent) -> bool:
@@ -249,10 +278,16 @@ class Reading:
 
     # ── the whole ──
 
-    def placed(self) -> tuple[tuple[LogEvent, ...], int, int]:
-        """Events on the wall clock, by the nearest anchor; how many it placed, and how many it could not."""
+    def placed(self, drawn: Sequence[tuple[int, int]]) -> tuple[tuple[LogEvent, ...], int, int]:
+        """Events on the wall clock, by the nearest anchor; how many it placed, and how many it could not.
+        `drawn` are lines and times of bars: an event without a time is not before the last one before it."""
         done, num_placed, num_without = [], 0, 0
-        for each in self.events:
+        lines = [line for line, _ in drawn]
+        for place, each in enumerate(self.events):
+            last = bisect_right(lines, each.line) - 1
+            if place in self.without and last >= 0:
+                drawn_ns = drawn[last][1]
+                each = replace(each, at_ns=drawn_ns if each.at_ns is None else max(each.at_ns, drawn_ns))
             boot = each.numbers.get("boot_seconds")
             if each.at_ns is None and boot is not None:
                 if self.anchors:

@@ -112,10 +112,11 @@ PREFIXES: tuple[re.Pattern[str], ...] = tuple(
         r"std(?:out|err) [FP] ",
         rf"\[{_NO_POSITION}[\w .:/<>\-]{{1,80}}\]:?\s*",
         r"(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL|TRACE)\b:?\s*",
+        r"\[[A-Z]{4,8}\|[\w.\-]{1,80}:\d{1,6}\]\s*",  # Hugging Face: [INFO|trainer.py:2409] <time> >> …
         r"[\w.<>]{1,80}:[\w.<>]{1,80}:\d{1,6} - ",  # loguru
         r"[A-Za-z_][\w.]{0,80} - ",  # the logger's name
         r"[A-Za-z_][\w.]{0,80}\.(?:py|cc|cpp|h|cu):\d{1,6}[\]:]\s*",
-        r"[\-|:;,>](?=\s)\s*",
+        r"(?:[\-|:;,>]|>>)(?=\s)\s*",
         r"[\w.\-]{1,64}:? (?=\[?\d{4}-\d\d-\d\d[T ]\d\d:)",
     )
 )
