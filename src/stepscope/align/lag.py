@@ -84,8 +84,8 @@ class Lag:
 
     @property
     def slack_ns(self) -> int:
-        """How far windows may lie from where they are put, end to end."""
-        return self.range_ns[1] - self.range_ns[0] if self.range_ns else 0
+        """How far windows may lie from where they are put, end to end; 0 of a lag that is known."""
+        return self.range_ns[1] - self.range_ns[0] if self.lag_ns is None and self.range_ns else 0
 
     def window_of(self, signal: str) -> int | None:
         """What a reading of a signal averages over; `None` where nothing tells."""
