@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepscope.align.attribute import by_step, group_steps, on_grid, over, under_load
+from stepscope.align.attribute import by_step, group_steps, on_grid, over, over_steps, under_load
 from stepscope.align.collect import gaps
+from stepscope.align.lag import Lag
 from stepscope.model.interval import Intervals, overlap_ns, union
 from stepscope.model.sample import Series
 from tests.align.telemetry import DEVICE, EPOCH, SECOND
@@ -54,6 +55,30 @@ def test_a_lag_that_is_not_known_well_makes_groups_longer() -> None:
     start, end = at(0, 2, 4, 6), at(2, 4, 6, 8)
     assert group_steps(start, end, S)[0].tolist() == [0, 1, 2, 3]
     assert group_steps(start, end, S, slack_ns=S)[0].tolist() == [0, 2]
+
+
+def test_a_source_that_reads_each_second_tells_no_step_of_half_a_second() -> None:
+    # Utilisation averages over a sixth of a second, and is read once in one.
+    told = by_step(
+        series([1, 2, 3, 4], [0.2, 0.4, 0.6, 0.8], "compute_busy_ratio"),
+        lag_ns=0, window_ns=S // 6, every_ns=S,
+        step_start_ns=at(0, 0.5, 1, 1.5), step_end_ns=at(0.5, 1, 1.5, 2),
+    )  # fmt: skip
+    assert (told.first.tolist(), told.last.tolist(), told.value.tolist()) == ([0], [3], pytest.approx([0.3]))
+    assert told.coverage.tolist() == pytest.approx([1 / 6])
+
+
+def test_of_a_lag_that_is_not_known_the_middle_counts_and_steps_are_told_in_longer_groups() -> None:
+    readings = series([1.5, 2.5, 3.5, 4.5], [0.2, 0.4, 0.6, 0.8])
+    known = Lag("found", S // 2, (S // 2, S // 2), (), 20, S, "")
+    vague = Lag("ambiguous", None, (0, S), (), 20, S, "")
+    told = over_steps(readings, known, at(0, 2), at(2, 4))
+    assert told is not None
+    assert told.value.tolist() == pytest.approx([0.3, 0.7])
+    told = over_steps(readings, vague, at(0, 2), at(2, 4))
+    assert told is not None
+    assert (told.first.tolist(), told.last.tolist(), told.value.tolist()) == ([0], [1], pytest.approx([0.5]))
+    assert over_steps(readings, Lag("unknown", None, None, (), 0, None, ""), at(0), at(4)) is None
 
 
 def test_steps_that_all_together_are_too_short_are_told_by_nothing() -> None:

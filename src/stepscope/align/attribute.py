@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from stepscope.align.lag import Lag
 from stepscope.model.interval import Intervals, join, overlap_ns, pairs, union
 from stepscope.model.sample import F64, Series
 from stepscope.model.signal import SIGNALS
@@ -87,13 +88,15 @@ def by_step(
     window_ns: int,
     step_start_ns: I64,
     step_end_ns: I64,
+    every_ns: int = 0,
     slack_ns: int = 0,
 ) -> BySteps:
     """A signal over each step that spans two windows, else over groups of steps that do.
 
+    `every_ns`: how often the source reads, where that is more than its window: a group spans two of those.
     Empty of a code, and where all steps together are too short.
     """
-    first, last = group_steps(step_start_ns, step_end_ns, window_ns, slack_ns)
+    first, last = group_steps(step_start_ns, step_end_ns, max(window_ns, every_ns), slack_ns)
     how = _aggregate(series)
     if not len(first) or how == "none" or not len(series):
         nothing = np.empty(0, dtype=np.int64)
@@ -108,6 +111,22 @@ def by_step(
     told = weight > 0
     coverage = covered / np.maximum(length, 1)
     return BySteps(first[told], last[told], value[told], samples[told], coverage[told])
+
+
+def over_steps(series: Series, lag: Lag, step_start_ns: I64, step_end_ns: I64) -> BySteps | None:
+    """`by_step` with what is known of a source's time; `None` where not even its window is."""
+    window = lag.window_of(series.signal)
+    if window is None:
+        return None
+    return by_step(
+        series,
+        lag_ns=lag.used_ns,
+        window_ns=window,
+        step_start_ns=step_start_ns,
+        step_end_ns=step_end_ns,
+        every_ns=max(lag.window_ns or 0, lag.collect_ns or 0),
+        slack_ns=lag.slack_ns,
+    )
 
 
 def over(series: Series, intervals: Intervals, *, lag_ns: int, window_ns: int) -> Over | None:

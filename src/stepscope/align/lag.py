@@ -84,8 +84,8 @@ class Lag:
 
     @property
     def slack_ns(self) -> int:
-        """How far windows may lie from where they are put, end to end."""
-        return self.range_ns[1] - self.range_ns[0] if self.range_ns else 0
+        """How far windows may lie from where they are put, end to end; 0 of a lag that is known."""
+        return self.range_ns[1] - self.range_ns[0] if self.lag_ns is None and self.range_ns else 0
 
     def window_of(self, signal: str) -> int | None:
         """What a reading of a signal averages over; `None` where nothing tells."""
@@ -180,23 +180,26 @@ def _asked(
 ) -> tuple[I64, list[list[tuple[_Row, Curve]]]]:
     """(lags that are judged, what each device's telling signals say), of the signals of one tier. Of many the
     most telling are asked: of a device `MOST_SIGNALS`, and `MOST_DEVICES` in all."""
-    scans: list[list[tuple[F64, _Row]]] = []
+    ranked: list[list[tuple[float, _Row]]] = []
     for side in sides:
         held = []
         for each in side.series:
             link = LINKS.get(each.signal)
             if link is not None and link.tier == tier:
-                told = scan(side.activity, each, link, fine, window_ns)
-                if told is not None:
-                    held.append((told, (side.activity, each, link)))
-        held.sort(key=lambda row: _depth(row[0]), reverse=True)
-        scans.append(held[:MOST_SIGNALS])
-    scans.sort(key=lambda held: _depth(held[0][0]) if held else 0.0, reverse=True)
-    scans = scans[:MOST_DEVICES]
-    lags = _worth(fine, [row[0] for held in scans for row in held])
+                row = (side.activity, each, link)
+                # Over a coarse grid: enough to say which are worth a fine one.
+                glance = scan(*row, fine[::COARSE], window_ns)
+                if glance is not None:
+                    held.append((_depth(glance), row))
+        held.sort(key=lambda ranks: ranks[0], reverse=True)
+        ranked.append(held[:MOST_SIGNALS])
+    ranked.sort(key=lambda held: held[0][0] if held else 0.0, reverse=True)
+    rows = [[row for _, row in held] for held in ranked[:MOST_DEVICES]]
+    scans = [scan(*row, fine, window_ns) for held in rows for row in held]
+    lags = _worth(fine, [each for each in scans if each is not None])
     asked = []
-    for held in scans:
-        every = [(row, curve(*row, lags, window_ns)) for _, row in held]
+    for each_device in rows:
+        every = [(row, curve(*row, lags, window_ns)) for row in each_device]
         telling = [(row, told) for row, told in every if told is not None and _tells(told)]
         if telling:
             asked.append(telling)
