@@ -208,16 +208,16 @@ def _analyse_process(
             {r.analysis.accounting.device.index: r.analysis.accounting.device for r in results},
         ),
         accelerator=accelerator,
-        pids=_pids(trace, tracks),
+        pids=_pids(trace, launching),
         uuids=_uuids(trace),
         is_cut=any(loss.is_cut for loss in trace.losses),
         peers=tuple(result.peer for result in results if result.peer is not None),
     )
 
 
-def _pids(trace: Trace, tracks: npt.NDArray[np.intp]) -> tuple[int, ...]:
-    """Numbers of the host processes of these tracks."""
-    found = {trace.tracks[track].pid for track in tracks.tolist()}
+def _pids(trace: Trace, launching: set[int]) -> tuple[int, ...]:
+    """Numbers of the processes of these tracks; those of a device are no processes."""
+    found = {trace.tracks[track].pid for track in launching}
     return tuple(sorted(pid for pid in found if isinstance(pid, int) and pid > 0))
 
 

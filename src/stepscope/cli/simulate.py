@@ -283,5 +283,8 @@ def command(
     page.line(_WRITTEN.in_(lang).format(ranks=ranks, steps=len(config.traced), out=out, truth=truth.name))
     if telemetry:
         page.line(_BESIDE.in_(lang))
-    page.command(_NEXT.in_(lang), f"stepscope diagnose {shlex.quote(out)}")
+    words = ["stepscope diagnose", shlex.quote(out)]
+    if telemetry:
+        words += ["--telemetry", shlex.quote(f"{out}/telemetry"), "--logs", shlex.quote(f"{out}/logs")]
+    page.command(_NEXT.in_(lang), " ".join(words))
     return 0

@@ -292,7 +292,7 @@ class Report(Part, frozen=True, kw_only=True):
     """What single signals suggest; empty without telemetry."""
     memory: tuple[Memory, ...] = field(default_factory=written)
     """For every (rank, device) and recording of its allocator a row; empty where none was recorded."""
-    memory_estimates: tuple[MemoryEstimate, ...] = ()
+    memory_estimates: tuple[MemoryEstimate, ...] = field(default_factory=written)
     """What training is reckoned to need, beside what each device uses; only where parameters were told."""
     findings: tuple[Finding, ...] = field(default_factory=written)
     """Consequences after causes, then by cost."""
