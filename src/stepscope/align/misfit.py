@@ -233,7 +233,8 @@ def _residuals(value: F64, means: list[F64], is_signed: bool) -> F64:
         size = np.abs(residual)
         # 1.2533: sigma of a normal distribution by its mean deviation, which costs no sorting.
         limit = HUBER * 1.2533 * np.where(inside, size, 0.0).sum(axis=0) / num
-        weight = np.where(inside, np.minimum(1.0, limit / np.maximum(size, 1e-300)), 0.0)
+        # limit / size where that is less than 1: divided so that it cannot overflow.
+        weight = np.where(inside, limit / np.maximum(size, np.maximum(limit, 1e-300)), 0.0)
         residual = _least_squares(y, x, weight, is_signed)
     return np.where(inside, residual, np.nan)
 
