@@ -265,6 +265,12 @@ pcie_in_collectives_link_share = _number(
     "telemetry",
     "Rate of PCIe in the time in collectives, against one direction of the bus.",
 )
+sm_active_in_collectives = _number(
+    "sm_active_in_collectives",
+    "ratio",
+    "telemetry",
+    "Mean SM active of the readings that are of collectives beside which nothing computes.",
+)
 pcie_with_input = _number(
     "pcie_with_input", "1", "telemetry", "Correlation of PCIe to the device with waiting for input."
 )
