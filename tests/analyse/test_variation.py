@@ -23,6 +23,16 @@ def test_a_period_needs_three_slow_steps_at_equal_distances() -> None:
     assert variation(*series({20: 300, 21: 300, 22: 300})).period_steps is None
 
 
+def test_a_stall_that_goes_on_in_the_next_step_comes_once() -> None:
+    """Steps of 58 ms, and a stall of 200 ms every tenth that leaves some of itself to the step after."""
+    spills = {24: 244, 25: 78, 34: 254, 44: 239, 45: 75, 54: 258}
+    found = series(spills, typical=58)
+    assert variation(*found).period_steps == 10
+    assert variation(*found).slow_steps == (24, 25, 34, 44, 45, 54)
+    assert periodic_excess_ns(*found, np.full(60, 50)) == 186 + 20 + 196 + 181 + 17 + 200
+    assert variation(*series({24: 244, 25: 78, 35: 254, 44: 239}, typical=58)).period_steps is None
+
+
 def test_excess_is_what_lies_above_the_median() -> None:
     slow = series({20: 300, 40: 350, 60: 300})
     same = np.full(len(slow[0]), 80)

@@ -34,6 +34,7 @@ IDS = [
     "expert-imbalance",
     "exposed-communication",
     "exposed-copy",
+    "failing-link",
     "foreign-process",
     "fragmented-out-of-memory",
     "garbage-collection",

@@ -119,5 +119,5 @@ def test_a_standstill_is_told_by_what_the_device_does_meanwhile(
 def test_busy_and_power_without_a_log_are_no_standstill() -> None:
     outcome = judge(CATALOG["no-progress"], Facts({t.compute_busy_mean: 1.0, t.power_limit_share: 0.22}))
     assert isinstance(outcome, Undecided)
-    done = judge(CATALOG["no-progress"], Facts(SPINNING | {t.quiet_in_eval: 0.9}))
+    done = judge(CATALOG["no-progress"], Facts(SPINNING | {t.silent_in_eval: 0.9}))
     assert isinstance(done, Clear)

@@ -40,13 +40,15 @@ def variation(number: I64, duration_ns: I64, is_counted: npt.NDArray[np.bool_]) 
 
 
 def period_steps(slow: I64) -> int | None:
-    """The distance at which slow steps come, in steps; `None` where they do not."""
-    if len(slow) < MIN_SLOW:
+    """The distance at which slow steps come, in steps; `None` where they do not.
+
+    Slow steps one after another are one stall: what begins at the end of a step goes on in the next.
+    """
+    begun = slow[np.diff(slow, prepend=slow[:1] - 2) > 1]
+    if len(begun) < MIN_SLOW:
         return None
-    distance = np.diff(slow)
-    if distance.min() == distance.max() and distance[0] > 1:
-        return int(distance[0])
-    return None
+    distance = np.diff(begun)
+    return int(distance[0]) if distance.min() == distance.max() else None
 
 
 def periodic_excess_ns(

@@ -79,7 +79,20 @@ def diagnose(
     telemetry: Sequence[Telemetry] = (),
     logs: Sequence[Log] = (),
 ) -> report.Report:
-    """The report of these ranks and of memory `snapshots`, which need not be of any of them.
+    """The report of `diagnosed`."""
+    return diagnosed(analyses, inputs, options, snapshots, telemetry, logs)[0]
+
+
+def diagnosed(
+    analyses: Sequence[RankAnalysis],
+    inputs: Sequence[report.Input],
+    options: Options,
+    snapshots: Sequence[report.Memory] = (),
+    telemetry: Sequence[Telemetry] = (),
+    logs: Sequence[Log] = (),
+) -> tuple[report.Report, tuple[Row, ...]]:
+    """The report of these ranks and of memory `snapshots`, which need not be of any of them; and every device
+    with the facts that rules were judged on.
 
     `telemetry` and `logs` are joined to the ranks, or judged alone where there are none. `inputs` are named
     in the next command; one with an error is only listed.
@@ -106,7 +119,7 @@ def diagnose(
     )
     looked = look([*rows, *bare], told, options.lang)
     in_question = told[0].row if told else of_answer
-    return report.Report(
+    result = report.Report(
         tool=report.Tool(name="stepscope", version=VERSION, native_loader=options.native_loader),
         lang=options.lang,
         verdict=answer,
@@ -152,3 +165,4 @@ def diagnose(
         replay=_replay(analyses) if job.joined is None else job.replay,
         next=next_command(analyses, inputs, health, told, open_, options.catalog, options.lang),
     )
+    return result, (*rows, *bare)

@@ -63,7 +63,7 @@ def findings(
             base = _identity(found.rule.id, row.observed)
             used[base] += 1
             ids[found.rule.id] = base if used[base] == 1 else f"{base}#{used[base]}"
-        reasons = _explained(row.found, claimed)
+        reasons = _explained(row.found, claimed, row.observed.device.numbers.get("num_late_ranks", 1.0))
         for found in row.found:
             found = _doubted(_of_one_step(found, row))
             cause = reasons.get(found.rule.id)
@@ -154,9 +154,13 @@ def _identity(rule_id: str, observed: Observed) -> str:
     return f"{rule_id}:{'rank' if rank is None else f'rank{rank}'}:{where}"
 
 
-def _explained(found: Sequence[rules.Finding], claimed: dict[str, Claim]) -> dict[str, str]:
+def _explained(
+    found: Sequence[rules.Finding], claimed: dict[str, Claim], num_late: float = 1.0
+) -> dict[str, str]:
     """Rule id -> id of the rule it is a consequence of, on the same device.
 
+    `num_late` ranks take turns in what costs their peers time: the cost of that is of all of them, what keeps
+    this one is its own part.
     A cause must cost at least as much as what it explains: a small one cannot explain a large one away.
     """
 
@@ -176,7 +180,8 @@ def _explained(found: Sequence[rules.Finding], claimed: dict[str, Claim]) -> dic
         enough = [
             cause
             for cause in by_cost
-            if effect.rule.id in cause.rule.explains and cost(cause) >= ABOUT_AS_LONG * cost(effect)
+            if effect.rule.id in cause.rule.explains
+            and cost(cause) * max(num_late, 1.0) >= ABOUT_AS_LONG * cost(effect)
         ]
         if enough:
             reasons[effect.rule.id] = enough[0].rule.id

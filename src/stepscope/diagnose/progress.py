@@ -22,6 +22,10 @@ _ENDS = ("exit", "oom")
 """Events after which no step is due: the silence after a watchdog's or another error is what it tells of."""
 
 
+_OTHER_LOGS = ("kernel", "nccl")
+"""Formats of logs that tell of no steps."""
+
+
 @dataclass(frozen=True, slots=True)
 class Progressed:
     """When what went on. Intervals are `None` where nothing tells: a log without times, or none."""
@@ -32,12 +36,17 @@ class Progressed:
     evaluations: Intervals | None = None
     first_step_ns: int | None = None
     last_step_ns: int | None = None
+    until_ns: int | None = None
+    """The end of the telemetry, or of what logs tell."""
     is_over: bool = False
     """The job reached its last step or ended: silence afterwards is no stall."""
 
 
-def progressed(analyses: Sequence[RankAnalysis], logs: Sequence[Log]) -> Progressed:
-    """What logs and traces together say of it."""
+def progressed(
+    analyses: Sequence[RankAnalysis], logs: Sequence[Log], end_ns: int | None = None
+) -> Progressed:
+    """What logs and traces together say of it. `end_ns` is the end of the telemetry: what was begun, and of
+    which no log says that it is over, goes on until then."""
     rows = tuple(row for log in logs if log.progress is not None for row in _row(log, log.progress))
     traced = [step for analysis in analyses for step in analysis.steps]
     in_traces = _intervals((step.start_ns, step.end_ns) for step in traced)
@@ -51,15 +60,22 @@ def progressed(analyses: Sequence[RankAnalysis], logs: Sequence[Log]) -> Progres
     lines = np.unique(np.concatenate([_times(p)[0] for p in timed])) if timed else np.empty(0, dtype=np.int64)
     first = min([int(_times(p)[0].min()) - _usual(p) for p in timed], default=None)
     last = max([int(_times(p)[0].max()) for p in timed], default=None)
+    ends = [event.at_ns or 0 for event in events if event.kind in _ENDS]
+    until = max(
+        [*(event.at_ns or 0 for event in events[-1:]), *([end_ns] if end_ns is not None else [])], default=0
+    )
+    if not traced and _is_starting(logs):
+        first = until + 1
     reached = any(p.total is not None and len(p) and int(p.step.max()) >= p.total for p in timed)
-    ended = any(event.kind in _ENDS and last is not None and (event.at_ns or 0) >= last for event in events)
+    ended = any(last is not None and at >= last for at in ends)
     return Progressed(
         rows=rows,
         steps=steps,
-        checkpoints=_during(events, "checkpoint_start", "checkpoint_end", lines),
-        evaluations=_during(events, "eval_start", "eval_end", lines),
+        checkpoints=_during(events, "checkpoint_start", "checkpoint_end", lines, ends, until),
+        evaluations=_during(events, "eval_start", "eval_end", lines, ends, until),
         first_step_ns=first,
         last_step_ns=last,
+        until_ns=max([until, *([last] if last is not None else [])]) or None,
         is_over=reached or ended,
     )
 
@@ -93,9 +109,19 @@ def _stepping(progress: Progress) -> Intervals:
     return union(at[:-1][good], at[1:][good])
 
 
-def _during(events: Sequence[LogEvent], begin: str, end: str, lines: np.ndarray) -> Intervals | None:
-    """From each beginning to its end, or to the next line that states a step; `None` where no log says when
-    it begins or ends, although it has times."""
+def _is_starting(logs: Sequence[Log]) -> bool:
+    """Whether the logs tell of a start and of nothing after it: a log whose steps cannot be read tells of
+    more."""
+    kinds = {event.kind for log in logs if log.format not in _OTHER_LOGS for event in log.events}
+    return kinds == {"start"} and not any(log.progress is not None and len(log.progress) for log in logs)
+
+
+def _during(
+    events: Sequence[LogEvent], begin: str, end: str, lines: np.ndarray, ends: Sequence[int], until: int
+) -> Intervals | None:
+    """From each beginning to its end, or to the next line that states a step; what is not over then goes on
+    to the job's end (`ends`), or as far as anything is known (`until`). `None` where no log says when it
+    begins or ends, although it has times."""
     if not len(lines) and not events:
         return None
     found = []
@@ -111,9 +137,8 @@ def _during(events: Sequence[LogEvent], begin: str, end: str, lines: np.ndarray)
             found.append((begun, int(lines[lines > begun][0])))
             begun = at if event.what == begin else None
     if begun is not None:
-        later = lines[lines > begun] if len(lines) else lines
-        last = events[-1].at_ns or begun
-        found.append((begun, int(later[0]) if len(later) else last))
+        later = [*(int(at) for at in lines[lines > begun][:1]), *(at for at in ends if at > begun)]
+        found.append((begun, min(later, default=max(until, begun))))
     return _intervals(found)
 
 

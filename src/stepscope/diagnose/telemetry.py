@@ -85,15 +85,16 @@ def beside_ranks(
     hosts = samples_of(telemetry, ("host",))
     assigned = _assigned(analyses, found, telemetry, logs, tables)
     lags = {source.name: _lag(source, analyses, found, assigned) for source in telemetry}
-    steps = progressed(analyses, logs)
+    end = max((int(each.at_ns[-1]) for each in (*found, *hosts) if len(each)), default=None)
+    steps = progressed(analyses, logs, end)
     devices = [
         _device(each, assigned.get(each.owner.key), analyses, telemetry, lags, steps) for each in found
     ]
     hosts = [_with_lag(each, telemetry, lags) for each in hosts]
     means = {n: mean for n, each in enumerate(devices) if (mean := _busy_mean(each)) is not None}
     peers = beside.below_peers(means)
-    end = max((int(each.at_ns[-1]) for each in (*found, *hosts) if len(each)), default=None)
     job = of_log.numbers(logs, end if not steps.is_over else None)
+    job |= beside.silence(steps.last_step_ns, steps.until_ns, steps.checkpoints, steps.evaluations)
     xids = xid_incidents(telemetry, logs)
     own = frozenset(pid for analysis in analyses for pid in analysis.pids)
     every = [
@@ -282,7 +283,8 @@ def _numbers(
     found = dict(job) | device.numbers(samples, each.rows) | jitter.numbers(samples.take(each.rows))
     found |= dict(peers.get(which, {}))
     known = hardware_of(samples.owner.model)
-    found |= beside.quiet(samples, steps.steps, steps.checkpoints, steps.evaluations, steps.first_step_ns)
+    least = samples.take(device.least_five_minutes(samples, each.rows))
+    found |= beside.quiet(least, steps.steps, steps.checkpoints, steps.evaluations, steps.first_step_ns)
     found |= beside.processes(telemetry, samples, own, device.memory_present(samples))
     found |= xid_numbers(xids, samples.owner, any(s.signal == "xid" for t in telemetry for s in t.series))
     for source in telemetry:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -34,6 +34,9 @@ from stepscope.offline.read import (
     read_all,
     renamed,
 )
+
+if TYPE_CHECKING:
+    from stepscope.diagnose.row import Row
 
 __all__ = ["Diagnosed", "InputError", "Source", "diagnose", "diagnosed", "has_native_loader", "load"]
 
@@ -64,6 +67,8 @@ class Diagnosed:
     redaction: redact.Redaction
     telemetry: tuple[Telemetry, ...] = ()
     """As it was read: its identities are still there."""
+    rows: tuple[Row, ...] = ()
+    """Every device with the facts that its rules were judged on, and that show whether a change worked."""
 
 
 def has_native_loader() -> bool:
@@ -164,7 +169,7 @@ def diagnosed(
 ) -> Diagnosed:
     """As `diagnose`, with what it takes to read the traces again."""
     from stepscope.diagnose import Options
-    from stepscope.diagnose import diagnose as diagnose_ranks
+    from stepscope.diagnose.diagnose import diagnosed as diagnose_ranks
     from stepscope.diagnose.table import with_tables
     from stepscope.rules import load_catalog
     from stepscope.trace.load import discover
@@ -224,7 +229,7 @@ def diagnosed(
         for row in read.memory
         if rank is None or row.rank in (None, rank)
     ]
-    report = diagnose_ranks(
+    report, rows = diagnose_ranks(
         analyses,
         inputs,
         options,
@@ -246,6 +251,7 @@ def diagnosed(
         steps,
         redact.Redaction(key, known, keep_identities),
         tuple(part for read in reads for part in read.telemetry),
+        rows,
     )
 
 

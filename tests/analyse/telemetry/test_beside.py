@@ -73,6 +73,18 @@ def test_link_rates_are_of_the_time_in_collectives() -> None:
     assert found["nvlink_in_collectives_link_share"] == pytest.approx(0.5)
 
 
+def test_sm_active_in_collectives_is_of_readings_with_hardly_anything_else() -> None:
+    """Seconds of computing, of both, and of collectives alone: the last three tell it."""
+    communicates = np.repeat(np.array([0.0, 0.9, 0.9, 1.0, 0.85]) * CELL, 100)
+    computes = np.repeat(np.array([1.0, 0.9, 0.18, 0.0, 0.15]) * CELL, 100)
+    trace = Activity(start_ns=START, cell_ns=CELL, parts={"communication": communicates, "compute": computes})
+    readings = lagged(one(series("sm_active_ratio", [0.9, 0.9, 0.4, 0.2, 0.3], start=START + SECOND)), 0.0)
+    found = check.numbers(readings, trace, account())
+    assert found["sm_active_in_collectives"] == pytest.approx(0.3)
+    fewer = lagged(one(series("sm_active_ratio", [0.9, 0.9, 0.4, 0.2], start=START + SECOND)), 0.0)
+    assert "sm_active_in_collectives" not in check.numbers(fewer, trace, account())
+
+
 def test_pcie_that_follows_the_loader_correlates() -> None:
     waits = [0.1, 0.6] * 10
     received = [1e9 * (1 - wait) for wait in waits]
@@ -231,3 +243,14 @@ def test_sockets_and_peer_to_peer_are_as_nccl_says() -> None:
     assert found["nccl_socket_share"] == 0.75
     assert found["nccl_p2p_disabled"] == 1
     assert "nccl_socket_share" not in of_log.numbers([log([1.0], nccl=Nccl())], None)
+
+
+def test_of_a_silence_what_lies_in_a_pause_is_told() -> None:
+    """300 s since the last step, of which a checkpoint took 60 s and an evaluation nothing."""
+    saves = union(np.array([START - 500, START + 10]) * 1, np.array([START - 400, START + 60 * SECOND + 10]))
+    nothing = union(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+    found = beside.silence(START, START + 300 * SECOND, saves, nothing)
+    assert found == {"silent_in_checkpoint": pytest.approx(0.2), "silent_in_eval": 0.0}
+    assert beside.silence(START, START + 300 * SECOND, None, None) == {}
+    assert beside.silence(START, START, saves, saves) == {}
+    assert beside.silence(None, START, saves, saves) == {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stepscope.analyse.telemetry.device import numbers
+from stepscope.analyse.telemetry.device import least_five_minutes, numbers
 from stepscope.analyse.telemetry.table import samples_of
 from stepscope.model.sample import Series
 from tests.analyse.telemetry.make import series, source
@@ -145,3 +145,17 @@ def test_five_minutes_at_the_least_busy_count() -> None:
 def test_bits_and_codes_are_never_averaged() -> None:
     found = of(series("clock_event_reasons", [0x4, 0x20]), series("xid", [79, 79]))
     assert not any("reason" in name or "xid" in name for name in found)
+
+
+def test_the_five_minutes_of_least_use_are_the_last_of_those_alike() -> None:
+    """400 s of rest, 400 s of work, 400 s of rest: the last 300 of them."""
+    (samples,) = samples_of([source(series("compute_busy_ratio", [0.04] * 400 + [0.9] * 400 + [0.04] * 400))])
+    every = np.ones(len(samples), dtype=bool)
+    rows = np.flatnonzero(least_five_minutes(samples, every))
+    assert (rows[0], rows[-1], len(rows)) == (899, 1198, 300)
+    found = numbers(samples, every)
+    assert found["compute_busy_five_minutes"] == pytest.approx(0.04)
+    # Of readings that are asked for only those are looked at; fewer than five minutes are all of it.
+    assert np.flatnonzero(least_five_minutes(samples, np.arange(len(samples)) < 200)).tolist() == list(
+        range(200)
+    )

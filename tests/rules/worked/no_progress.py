@@ -15,13 +15,13 @@ RUNS = (
     ),
     Run(
         "a planned evaluation of 12 minutes between steps of 105 s",
-        {"seconds_without_step": "720x2", "missed_log_lines": "6.86x2", "quiet_in_eval": "0.9x2"},
+        {"seconds_without_step": "720x2", "missed_log_lines": "6.86x2", "silent_in_eval": "0.9x2"},
         "clearx2",
         is_near_miss=True,
     ),
     Run(
         "a checkpoint of 96 s",
-        {"seconds_without_step": "96", "missed_log_lines": "9", "quiet_in_checkpoint": "1"},
+        {"seconds_without_step": "96", "missed_log_lines": "9", "silent_in_checkpoint": "1"},
         "clear",
         is_near_miss=True,
     ),

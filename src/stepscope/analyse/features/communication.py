@@ -24,6 +24,19 @@ def _of_exposed(name: str, part: str, help: str) -> Feature:
     return Feature(name, "ratio", help, value, of=("communication_exposed",))
 
 
+def _hidden(observed: Observed) -> float | None:
+    communication = observed.device.accounting.communication
+    if communication is None or communication.total_ns <= 0 or not has_device(observed):
+        return None
+    return communication.hidden_ns / communication.total_ns
+
+
+hidden_of_communication_share = Feature(
+    "hidden_of_communication_share",
+    "ratio",
+    "Time in communication beside which something computes, as a share of all time in communication.",
+    _hidden,
+)
 small_of_communication_share = _number(
     "small_of_communication_share",
     "ratio",

@@ -265,6 +265,12 @@ pcie_in_collectives_link_share = _number(
     "telemetry",
     "Rate of PCIe in the time in collectives, against one direction of the bus.",
 )
+sm_active_in_collectives = _number(
+    "sm_active_in_collectives",
+    "ratio",
+    "telemetry",
+    "Mean SM active of the readings that are of collectives beside which nothing computes.",
+)
 pcie_with_input = _number(
     "pcie_with_input", "1", "telemetry", "Correlation of PCIe to the device with waiting for input."
 )
@@ -344,25 +350,35 @@ quiet_while_stepping = _number(
     "quiet_while_stepping",
     "ratio",
     "log",
-    "Share of the readings with a device hardly busy in which steps went on.",
+    "Share of the readings with a device hardly busy, in the five minutes in which it was used least, in "
+    "which steps went on.",
 )
 quiet_in_checkpoint = _number(
     "quiet_in_checkpoint",
     "ratio",
     "log",
-    "Share of the readings with a device hardly busy that lie in a checkpoint.",
+    "Share of the readings with a device hardly busy, in the five minutes in which it was used least, that "
+    "lie in a checkpoint.",
 )
 quiet_in_eval = _number(
     "quiet_in_eval",
     "ratio",
     "log",
-    "Share of the readings with a device hardly busy that lie in an evaluation.",
+    "Share of the readings with a device hardly busy, in the five minutes in which it was used least, that "
+    "lie in an evaluation.",
 )
 quiet_before_steps = _number(
     "quiet_before_steps",
     "ratio",
     "log",
-    "Share of the readings with a device hardly busy before the first step.",
+    "Share of the readings with a device hardly busy, in the five minutes in which it was used least, before "
+    "the first step.",
+)
+silent_in_checkpoint = _number(
+    "silent_in_checkpoint", "ratio", "log", "Share of the time since the log's last step in a checkpoint."
+)
+silent_in_eval = _number(
+    "silent_in_eval", "ratio", "log", "Share of the time since the log's last step in an evaluation."
 )
 nccl_socket_share = _number("nccl_socket_share", "ratio", "log", "Channels of NCCL that go over sockets.")
 nccl_host_memory_share = _number(

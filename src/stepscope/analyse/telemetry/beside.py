@@ -12,7 +12,7 @@ from stepscope.analyse.telemetry.check import correlation
 from stepscope.analyse.telemetry.device import QUIET, busy
 from stepscope.analyse.telemetry.table import Samples
 from stepscope.model import report
-from stepscope.model.interval import Intervals
+from stepscope.model.interval import Intervals, overlap_ns
 from stepscope.model.sample import Telemetry, Topology
 from stepscope.model.trace import I64
 
@@ -98,6 +98,24 @@ def quiet(
     if first_step_ns is not None:
         found["quiet_before_steps"] = float((at < first_step_ns).mean())
     return found
+
+
+def silence(
+    last_step_ns: int | None,
+    end_ns: int | None,
+    checkpoints: Intervals | None,
+    evaluations: Intervals | None,
+) -> dict[str, float]:
+    """`silent_in_checkpoint` and `silent_in_eval`: of the time since the last step, what lies in one. Each is
+    absent where logs say nothing of it."""
+    if last_step_ns is None or end_ns is None or end_ns <= last_step_ns:
+        return {}
+    start, end = np.array([last_step_ns]), np.array([end_ns])
+    return {
+        name: float(overlap_ns(start, end, when)[0]) / (end_ns - last_step_ns)
+        for name, when in (("silent_in_checkpoint", checkpoints), ("silent_in_eval", evaluations))
+        if when is not None
+    }
 
 
 def below_peers(busy_means: Mapping[int, float]) -> dict[int, dict[str, float]]:

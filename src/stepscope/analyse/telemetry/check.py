@@ -19,6 +19,9 @@ from stepscope.model.sample import F64
 BROKEN_BUSY, BROKEN_COUNTER = 0.5, 0.02
 """A trace this busy beside a counter this low: the counter is broken, the device is not idle."""
 
+MOSTLY = 0.8
+"""A reading with so much of its window in collectives is of collectives."""
+
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
@@ -80,7 +83,7 @@ def numbers(samples: Samples, activity: Activity | None, account: report.Account
             measured = float(occupancy[known].sum() / compute[known].sum())
             found["occupancy_beyond_estimate"] = measured - activity.estimated_occupancy
     found |= _with_input(samples, activity, rows)
-    return found
+    return found | _in_collectives(samples, activity)
 
 
 def _links(samples: Samples, rows: Rows, account: report.Accounting) -> dict[str, float]:
@@ -116,6 +119,17 @@ def _links(samples: Samples, rows: Rows, account: report.Accounting) -> dict[str
         if len(known) and rate:
             found[name] = float(known.mean()) / rate / share
     return found
+
+
+def _in_collectives(samples: Samples, activity: Activity) -> dict[str, float]:
+    """`sm_active_in_collectives`: mean of the readings that are nearly all of collectives with nothing beside
+    them; absent of fewer than `LEAST_ROWS`."""
+    communication = predicted(samples, activity, "communication")
+    compute = predicted(samples, activity, "compute")
+    active = samples.column("sm_active_ratio")
+    with np.errstate(invalid="ignore"):
+        alone = (communication >= MOSTLY) & (compute <= 1 - MOSTLY) & ~np.isnan(active)
+    return {"sm_active_in_collectives": float(active[alone].mean())} if alone.sum() >= LEAST_ROWS else {}
 
 
 def _with_input(samples: Samples, activity: Activity, rows: Rows) -> dict[str, float]:

@@ -10,6 +10,7 @@ from stepscope.analyse.telemetry.table import Rows, Samples
 from stepscope.model.hardware import Hardware, hardware_of
 from stepscope.model.sample import F64
 from stepscope.model.signal import POWER_BRAKE_REASON, POWER_CAP_REASON, THERMAL_REASONS
+from stepscope.model.trace import I64
 
 LOADED = 0.5
 """A device that is busy for half of a reading's window is under load: its clocks and links can be judged."""
@@ -18,6 +19,8 @@ LEAST_ROWS = 3
 QUIET = 0.05
 """Busy for less is hardly busy (the specification's alarm: a five-minute mean under 5 %)."""
 FIVE_MINUTES_NS = 300 * 1_000_000_000
+ALIKE = 1e-9
+"""Means that differ by less are one: sums of floats are not exact."""
 HELD_SHARE = 0.2
 """Of the most memory in use: with less a job is starting, or over."""
 
@@ -85,7 +88,7 @@ def _busy(s: Samples, hardware: Hardware | None) -> dict[str, float]:
         low, high = np.percentile(value, (5, 95))
         found |= {"compute_busy_p5": float(low), "compute_busy_p95": float(high)}
         found["compute_busy_quiet_share"] = float((value < QUIET).mean())
-        found["compute_busy_five_minutes"] = _least_mean(s.at_ns[known].astype(np.float64), value)
+        found["compute_busy_five_minutes"] = _least_mean(s.at_ns[known], value)[0]
     active = s.column("sm_active_ratio")
     active = active[~np.isnan(active)]
     if len(active) >= LEAST_ROWS:
@@ -102,15 +105,30 @@ def _busy(s: Samples, hardware: Hardware | None) -> dict[str, float]:
     return found
 
 
-def _least_mean(at_ns: F64, value: F64) -> float:
-    """The least mean over any five minutes, over all where they are fewer."""
+def least_five_minutes(samples: Samples, rows: Rows) -> Rows:
+    """Of these readings those of the five minutes in which the device was used least, the last where several
+    are alike; all where they are fewer, or use is not measured."""
+    value = busy(samples)
+    known = np.flatnonzero(rows & ~np.isnan(value))
+    if not len(known):
+        return rows
+    _, first, past = _least_mean(samples.at_ns[known], value[known])
+    found = np.zeros(len(samples), dtype=bool)
+    found[known[first:past]] = True
+    return found
+
+
+def _least_mean(at_ns: I64, value: F64) -> tuple[float, int, int]:
+    """The least mean over any five minutes, over all where they are fewer; with its first reading and the
+    one past its last."""
     if len(value) < 2 or at_ns[-1] - at_ns[0] < FIVE_MINUTES_NS:
-        return float(value.mean())
+        return float(value.mean()), 0, len(value)
     summed = np.concatenate(([0.0], np.cumsum(value)))
     last = np.searchsorted(at_ns, at_ns + FIVE_MINUTES_NS, side="left")
-    whole = at_ns + FIVE_MINUTES_NS <= at_ns[-1] + 1
-    first = np.flatnonzero(whole)
-    return float(((summed[last[first]] - summed[first]) / np.maximum(last[first] - first, 1)).min())
+    first = np.flatnonzero(at_ns + FIVE_MINUTES_NS <= at_ns[-1] + 1)
+    mean = (summed[last[first]] - summed[first]) / np.maximum(last[first] - first, 1)
+    chosen = first[np.flatnonzero(mean <= mean.min() + ALIKE)[-1]]
+    return float(mean.min()), int(chosen), int(last[chosen])
 
 
 def _power(s: Samples, hardware: Hardware | None) -> dict[str, float]:

@@ -67,7 +67,7 @@ def numbers(logs: Sequence[Log], end_ns: int | None) -> dict[str, float]:
         if log.nccl is not None:
             found |= _transport(log.nccl)
     failed = [e for log in logs for e in log.events if e.what == "cuda_out_of_memory"]
-    if failed:
+    if failed or longest is not None:
         found["log_out_of_memory"] = float(len(failed))
         shares = [share for e in failed if (share := _unallocated(e.numbers)) is not None]
         if shares:

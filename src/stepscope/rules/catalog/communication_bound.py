@@ -12,10 +12,15 @@ from stepscope.analyse.features import (
     exposed_communication_share,
     nvlink_link_share,
 )
-from stepscope.analyse.features.communication import gradient_syncs_per_update, small_of_communication_share
+from stepscope.analyse.features.communication import (
+    gradient_syncs_per_update,
+    hidden_of_communication_share,
+    small_of_communication_share,
+)
+from stepscope.analyse.features.telemetry import nvlink_peak_link_share, sm_active_in_collectives
 from stepscope.model.text import Text
 from stepscope.rules.capture import SIZES
-from stepscope.rules.rule import Layer, Patch, Remedy, Rule, Subject
+from stepscope.rules.rule import Layer, Patch, Reading, Remedy, Rule, Subject
 from stepscope.rules.signature import DEVICE, Lane, Signature
 
 HALF_PRECISION = Patch(
@@ -46,7 +51,23 @@ RULE = Rule(
     unless=(small_of_communication_share >= 0.50,),
     corroborated_by=(nvlink_link_share >= 0.10,),
     cost=exposed_communication_share,
-    shows=(bus_bytes_per_second, gradient_syncs_per_update),
+    readings=(
+        Reading(
+            Text(
+                en="The device waits for transfers at the link's speed that nothing overlaps: computing "
+                "stops for them",
+                zh="设备在等待接近链路速率的传输，且没有任何计算与之重叠：传输期间计算停止",
+            ),
+            only_if=(hidden_of_communication_share <= 0.10,),
+        ),
+    ),
+    shows=(
+        bus_bytes_per_second,
+        gradient_syncs_per_update,
+        hidden_of_communication_share,
+        nvlink_peak_link_share,
+        sm_active_in_collectives,
+    ),
     checks=(
         Text(
             en="Which collective is the largest, and over which group? Within a node the link is many times "
@@ -110,6 +131,10 @@ RULE = Rule(
         backward_share: Text(
             en="any op of a backward pass: the run trains and has gradients to reduce",
             zh="只要有反向传播的算子，就是训练，有梯度需要归约",
+        ),
+        hidden_of_communication_share: Text(
+            en="our choice, a tenth: what data parallelism reduces beside the backward pass hides far more",
+            zh="自定，十分之一：数据并行在反向传播期间规约的部分通常远高于此",
         ),
         nvlink_link_share: Text(
             en="our choice: a tenth of the link on average, seen by the device's own counters",

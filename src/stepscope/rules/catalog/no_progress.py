@@ -11,9 +11,9 @@ from stepscope.analyse.features.telemetry import (
     log_collective_timeouts,
     missed_log_lines,
     power_limit_share,
-    quiet_in_checkpoint,
-    quiet_in_eval,
     seconds_without_step,
+    silent_in_checkpoint,
+    silent_in_eval,
     steps_logged,
 )
 from stepscope.model.text import Text
@@ -38,7 +38,7 @@ RULE = Rule(
         zh="已超过通常间隔的数倍没有新的步，也没有检查点或评测在进行。某个 rank 停住了，其余都在等它。",
     ),
     when=(seconds_without_step >= 30, missed_log_lines >= 3),
-    unless=(quiet_in_checkpoint >= 0.50, quiet_in_eval >= 0.50),
+    unless=(silent_in_checkpoint >= 0.50, silent_in_eval >= 0.50),
     corroborated_by=(log_collective_timeouts >= 1, power_limit_share <= 0.35),
     readings=(
         Reading(
@@ -116,8 +116,8 @@ RULE = Rule(
             "here, which is our choice",
             zh="Unicron 以平均迭代时间的三倍判定挂起；此处以日志行代表迭代，为本工具自定",
         ),
-        quiet_in_checkpoint: MOST_OF_IT,
-        quiet_in_eval: MOST_OF_IT,
+        silent_in_checkpoint: MOST_OF_IT,
+        silent_in_eval: MOST_OF_IT,
         log_collective_timeouts: Text(
             en="our choice, once: PyTorch's watchdog ends a collective only after its timeout",
             zh="自定，一次：PyTorch 的看门狗只在超时后才终止集合通信",
