@@ -65,7 +65,7 @@ SYMPTOMS: dict[str, tuple[str, ...]] = {
     "power-cap": ("slow-rank", "waiting-for-peers"),
     "clock-lock": ("slow-rank", "waiting-for-peers"),
     "foreign-process": ("slow-rank", "waiting-for-peers", "memory-nearly-full"),
-    "slow-link": ("exposed-communication", "communication-bound"),
+    "slow-link": ("nvlink-errors", "exposed-communication", "communication-bound"),
     "wrong-transport": ("slow-transfer", "slow-group", "exposed-communication", "communication-bound"),
     "cpu-contention": (
         "waiting-for-peers",

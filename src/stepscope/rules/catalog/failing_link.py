@@ -72,8 +72,8 @@ RULE = Rule(
             zh="自定，一步的二十分之一用于未被掩盖的传输；降到 2 % 视为消除",
         ),
         nvlink_in_collectives_link_share: Text(
-            en="the same half, by the counters",
-            zh="同样的一半，按计数器",
+            en="our choice: the same half, by the counters",
+            zh="自定：同样的一半，按计数器",
         ),
     },
     needs=COUNTERS,
