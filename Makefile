@@ -61,6 +61,7 @@ format: $(STAMP) ## put the code in the house's format
 bench: $(STAMP) $(NATIVE_STAMP) ## speed and memory beside the peer, in one run
 	$(PY) -m bench.run
 	$(PY) -m bench.ranks
+	$(PY) -m bench.faults
 
 docs: $(STAMP) ## generated reference pages and the README's output
 	$(PY) tools/make_docs.py

@@ -73,8 +73,10 @@ def _is_beside(each: rules.Undecided, row: Row) -> bool:
         return not hints or each.rule.about is rules.Subject.MEMORY
     # Findings name what would corroborate them: without any counters a list of all that these would tell says
     # nothing more.
-    has_counters = "telemetry_samples" in row.observed.device.numbers
-    return all(feature.origin in _BESIDE for feature in each.missing) and not (hints and has_counters)
+    lacking = [feature.origin in _BESIDE for feature in each.missing]
+    if "telemetry_samples" not in row.observed.device.numbers:
+        return any(lacking)
+    return all(lacking) and not hints
 
 
 UNNAMED_SHARE = 0.15
