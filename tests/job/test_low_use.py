@@ -132,6 +132,7 @@ def test_low_use_has_one_explanation(
 ) -> None:
     found = case(tmp_path, devices, lines, **more)
     assert found.rules == [rule]
+    assert found.report.verdict.class_ == "other-stall"
     told = {f.rule for f in found.report.findings}
     # The standstill is the dead job's; nothing else of the family speaks at all.
     assert told & FAMILY == ({rule, "no-progress"} if rule == "dead-job" else {rule})

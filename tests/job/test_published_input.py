@@ -19,7 +19,8 @@ def test_a_loader_that_needs_38_percent_of_the_step_and_ever_more(tmp_path: Path
     """SM active 52 %, the loader 38 % of the step, major faults, PCIe that follows it, growing steps."""
     size = {"ranks": 1, "model": "resnet", "layers": 4, "step_ms": 1000.0, "steps": 40, "seed": 3}
     size |= {"trace_steps": (30, 38)}
-    found = simulated(tmp_path / "before", "page-cache-thrash:0.385", **size)
+    often = {"collect_ms": 200, "scrape_ms": 200}
+    found = simulated(tmp_path / "before", "page-cache-thrash:0.385", recording=often, **size)
     assert found.number("sm_active_mean")[0] == pytest.approx(0.52, abs=0.02)
     assert found.number("idle_input_share")[0] == pytest.approx(0.38, abs=0.01)
     # Thousands a second, where the same job has next to none.
@@ -36,7 +37,7 @@ def test_a_loader_that_needs_38_percent_of_the_step_and_ever_more(tmp_path: Path
     # The loader itself is a consequence of the disk.
     (loader,) = (f for f in found.report.findings if f.rule == "input-starvation")
     assert loader.explained_by == found.first.id
-    fixed = simulated(tmp_path / "after", **size)
+    fixed = simulated(tmp_path / "after", recording=often, **size)
     assert "slow-storage" not in fixed.rules
     assert "slowing-steps" not in fixed.rules
     assert fixed.number("host_major_faults_per_second")[0] < 100

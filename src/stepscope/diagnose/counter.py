@@ -41,16 +41,12 @@ _PARTS = (
 
 
 def counters_alone(alone: Sequence[Observed], told: Sequence[Told]) -> tuple[report.VerdictClass, Text]:
-    """Class and sentence: that of the gravest finding that counters and logs carry by themselves, else that
-    nothing is decided, with the figures and what would decide."""
-    worst = next(
-        (
-            each
-            for each in told
-            if each.finding.severity in _GRAVE and each.rule.verdict not in ("healthy", "undecided")
-        ),
-        None,
-    )
+    """Class and sentence: that of the gravest finding that counters and logs carry by themselves, or of a
+    mere note that both agree on, else that nothing is decided, with the figures and what would decide."""
+    carried = [each for each in told if each.rule.verdict not in ("healthy", "undecided")]
+    grave = [each for each in carried if each.finding.severity in _GRAVE]
+    agreed = [each for each in carried if each.finding.confidence == "high"]
+    worst = next(iter(grave or agreed), None)
     figures = _figures(alone)
     if worst is not None:
         title = worst.finding.title

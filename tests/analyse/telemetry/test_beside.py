@@ -91,6 +91,24 @@ def test_pcie_that_follows_the_loader_correlates() -> None:
     readings = lagged(one(series("pcie_rx_bytes_per_second", received, start=START + SECOND)), 0.0)
     found = check.numbers(readings, activity(waits), account())
     assert found["pcie_with_input"] == pytest.approx(1.0)
+    # Of which seconds the readings are is not known: nor is what follows what.
+    assert "pcie_with_input" not in check.numbers(
+        replace(readings, is_lag_known=False), activity(waits), account()
+    )
+
+
+def test_a_batch_is_copied_when_the_loader_is_done_with_it() -> None:
+    """Each fourth second the device waits, and in the next one the batch comes."""
+    busy = [0.1, 0.9, 0.9, 0.9] * 5
+    received = [0.0, 1e9, 0.0, 0.0] * 5
+    readings = lagged(one(series("pcie_rx_bytes_per_second", received, start=START + SECOND)), 0.0)
+    found = check.numbers(readings, activity(busy), account())
+    assert found["pcie_with_input"] == pytest.approx(1.0)
+    # What comes before the wait does not follow it.
+    early = lagged(
+        one(series("pcie_rx_bytes_per_second", received[2:] + received[:2], start=START + SECOND)), 0.0
+    )
+    assert check.numbers(early, activity(busy), account())["pcie_with_input"] < 0
 
 
 def test_both_kinds_of_kernels_slower_is_contention_and_one_kind_is_not() -> None:

@@ -272,7 +272,10 @@ sm_active_in_collectives = _number(
     "Mean SM active of the readings that are of collectives beside which nothing computes.",
 )
 pcie_with_input = _number(
-    "pcie_with_input", "1", "telemetry", "Correlation of PCIe to the device with waiting for input."
+    "pcie_with_input",
+    "1",
+    "telemetry",
+    "Correlation of PCIe to the device with waiting for input, in the same reading or the one before.",
 )
 nvlink_with_pcie = _number(
     "nvlink_with_pcie", "1", "telemetry", "Correlation of NVLink with PCIe to the device."

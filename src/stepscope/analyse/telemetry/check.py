@@ -123,7 +123,9 @@ def _links(samples: Samples, rows: Rows, account: report.Accounting) -> dict[str
 
 def _in_collectives(samples: Samples, activity: Activity) -> dict[str, float]:
     """`sm_active_in_collectives`: mean of the readings that are nearly all of collectives with nothing beside
-    them; absent of fewer than `LEAST_ROWS`."""
+    them; absent of fewer than `LEAST_ROWS`, or where the lag is not known."""
+    if not samples.is_lag_known:
+        return {}
     communication = predicted(samples, activity, "communication")
     compute = predicted(samples, activity, "compute")
     active = samples.column("sm_active_ratio")
@@ -133,11 +135,16 @@ def _in_collectives(samples: Samples, activity: Activity) -> dict[str, float]:
 
 
 def _with_input(samples: Samples, activity: Activity, rows: Rows) -> dict[str, float]:
-    """Correlation of PCIe to the device with waiting for input, −1..1, over readings in the trace."""
-    waits = predicted(samples, activity, "idle_input")
-    received = samples.column("pcie_rx_bytes_per_second")
-    value = correlation(waits[rows], received[rows])
-    return {} if value is None else {"pcie_with_input": value}
+    """Correlation of PCIe to the device with waiting for input, −1..1, over readings in the trace: in the
+    same reading or the next, whichever is more, for a batch is copied when the loader is done with it. Absent
+    where the lag is not known: then nobody knows which readings these are."""
+    if not samples.is_lag_known:
+        return {}
+    waits = np.where(rows, predicted(samples, activity, "idle_input"), np.nan)
+    received = np.where(rows, samples.column("pcie_rx_bytes_per_second"), np.nan)
+    found = (correlation(waits, received), correlation(waits[:-1], received[1:]))
+    known = [value for value in found if value is not None]
+    return {"pcie_with_input": max(known)} if known else {}
 
 
 def correlation(a: F64, b: F64) -> float | None:
