@@ -338,6 +338,25 @@ SHAPE: dict[str, Any] = {
         "micro_batch_variation": 0.0,
         "bubble_share": 0.0,
     },
+    "memory_estimates!": [
+        {
+            "num_parameters!": 0,
+            "weights_bytes!": 0,
+            "gradients_bytes!": 0,
+            "optimizer_bytes!": 0,
+            "states_bytes!": 0,
+            "stage!": 0,
+            "num_shards!": 0,
+            "num_slices!": 0,
+            "per_device_bytes!": 0,
+            "device": DEVICE,
+            "rank": 0,
+            "used_bytes": 0,
+            "present_bytes": 0,
+            "unexplained_bytes": 0,
+            "least_division": 0,
+        }
+    ],
     "replay": {
         "status!": "ok|degraded|withheld",
         "error_share!": 0.0,

@@ -70,6 +70,8 @@ def _is_matrix(activities: Activities) -> npt.NDArray[np.bool_]:
 def _occupancy(p: Process, activities: Activities) -> float | None:
     """The profiler's estimates weighted by time, 0..1, over all kernels; `None` where it gave none."""
     gpu = p.trace.gpu
+    if not len(gpu.row):
+        return None
     position = np.full(len(p.trace.spans.ts_ns), -1, dtype=np.int64)
     position[gpu.row] = np.arange(len(gpu.row))
     at: I32 = position[activities.row].astype(np.int32)

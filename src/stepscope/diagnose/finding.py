@@ -77,7 +77,7 @@ def findings(
 
 def _without_praise(row: Row) -> Row:
     """The row of a rank that others wait for is not called healthy."""
-    if not any(f.rule.explains_peers for f in row.found):
+    if not any(f.rule.cost is not None and f.rule.cost.is_of_peers for f in row.found):
         return row
     return replace(row, found=tuple(f for f in row.found if f.rule.verdict != "healthy"))
 
