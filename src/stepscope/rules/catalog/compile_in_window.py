@@ -152,7 +152,6 @@ RULE = Rule(
     },
     needs=FEW_STEPS,
     explains=("periodic-stall", "slow-rank"),
-    explains_peers=("waiting-for-peers",),
     signature=Signature(
         caption=Text(
             en="Compilation returns after steps that did without it, and the device waits for it.",

@@ -77,5 +77,4 @@ RULE = Rule(
         ),
     ),
     explains=("slow-rank",),
-    explains_peers=("waiting-for-peers",),
 )

@@ -166,5 +166,4 @@ RULE = Rule(
         ),
     ),
     explains=("slow-rank",),
-    explains_peers=("waiting-for-peers",),
 )

@@ -112,7 +112,6 @@ RULE = Rule(
     },
     needs=FEW_STEPS,
     explains=("periodic-stall", "slow-rank"),
-    explains_peers=("waiting-for-peers",),
     on_host=OnHost(
         title=Text(en="The training loop waits for its next batch", zh="训练循环在等待下一个批次"),
         explanation=Text(

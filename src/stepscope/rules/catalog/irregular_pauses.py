@@ -87,7 +87,6 @@ RULE = Rule(
     },
     needs=MANY_STEPS,
     explains=("python-stall", "slow-rank"),
-    explains_peers=("waiting-for-peers",),
     signature=Signature(
         caption=Text(
             en="A hole of tens of milliseconds in the launches of some steps, with nothing recorded in it.",

@@ -153,5 +153,4 @@ RULE = Rule(
         ),
     ),
     explains=("slow-rank",),
-    explains_peers=("waiting-for-peers",),
 )

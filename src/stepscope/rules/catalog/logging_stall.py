@@ -77,7 +77,6 @@ RULE = Rule(
     },
     needs=FEW_STEPS,
     explains=("periodic-stall", "slow-rank"),
-    explains_peers=("waiting-for-peers",),
     signature=Signature(
         caption=Text(
             en="The step is over, the host writes its logs, and the next launch comes after them.",

@@ -128,5 +128,4 @@ RULE = Rule(
         ),
     ),
     explains=("slow-rank",),
-    explains_peers=("waiting-for-peers",),
 )

@@ -101,7 +101,6 @@ RULE = Rule(
     },
     needs=STACKS,
     explains=("periodic-stall", "slow-rank"),
-    explains_peers=("waiting-for-peers",),
     signature=Signature(
         caption=Text(
             en="Between two launches the thread runs Python for milliseconds, and the device's queue is "
