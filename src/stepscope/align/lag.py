@@ -163,6 +163,15 @@ def estimate(
         far = _better_beyond(telling[0][0][0], (low, high), window)
         if far is not None:
             status, why = "ambiguous", f"A lag of {far / 1e9:.1f} s fits as well, beyond what is searched."
+    if status == "found":
+        others = _repeats(telling[0][0][0], found, (low, high), window)
+        if others:
+            half = (sets[0][1] - sets[0][0]) // 2
+            every = np.array([found, *others], dtype=np.int64)
+            whole = union(every - half, every + half)
+            sets = tuple(zip(whole.start.tolist(), whole.end.tolist(), strict=True))
+            status = "ambiguous"
+            why = f"The work repeats itself: {len(sets)} lags look alike, {found / 1e9:.2f} s fits best."
     if declared_ns is not None:
         if status != "found":
             status, why = "declared", "The source declares its lag; the trace tells no better."
@@ -256,6 +265,42 @@ def _better_beyond(row: _Row, searched: tuple[int, int], window_ns: int) -> int 
     beyond = np.where(inside, np.inf, told)
     best = int(np.argmin(beyond))
     return int(lags[best]) if beyond[best] <= float(told[inside].min()) + FITS else None
+
+
+ALIKE = 0.9
+"""Correlation of the trace with itself at another lag, from which on no reading is good enough to choose:
+what the model leaves out of a step (0.1 of its variance) is in every step alike, and no noise."""
+
+
+def _repeats(row: _Row, found: int, searched: tuple[int, int], window_ns: int) -> list[int]:
+    """Other lags, at the minima of difference, at which the trace looks to this series as at the one
+    found."""
+    activity, series, _ = row
+    step = max((searched[1] - searched[0]) // MOST_LAGS, min(window_ns, SECOND_NS) // 20, 1)
+    lags = np.arange(searched[0], searched[1] + step, step, dtype=np.int64)
+    busy = activity.parts.get("busy")
+    if busy is None:
+        return []
+    edges = activity.start_ns + activity.cell_ns * np.arange(len(busy) + 1, dtype=np.float64)
+    summed = np.concatenate(([0.0], np.cumsum(busy)))
+
+    def means(lag: int) -> F64:
+        end = (series.at_ns - lag).astype(np.float64)
+        value: F64 = (np.interp(end, edges, summed) - np.interp(end - window_ns, edges, summed)) / window_ns
+        value[(end - window_ns < edges[0]) | (end > edges[-1])] = np.nan
+        return value
+
+    mine = means(found)
+    alike = np.full(len(lags), -1.0)
+    for place, lag in enumerate(lags.tolist()):
+        if abs(lag - found) > window_ns:
+            other = means(lag)
+            both = ~np.isnan(mine) & ~np.isnan(other)
+            if both.sum() >= LEAST_WINDOWS and mine[both].std() > 1e-3 and other[both].std() > 1e-3:
+                alike[place] = np.corrcoef(mine[both], other[both])[0, 1]
+    padded = np.concatenate([[-1.0], alike, [-1.0]])
+    peaks = (alike >= ALIKE) & (alike >= padded[:-2]) & (alike >= padded[2:])
+    return [int(lag) for lag in lags[peaks]]
 
 
 def _worth(fine: I64, scans: Sequence[F64]) -> I64:
