@@ -13,7 +13,7 @@ from stepscope.align.collect import collect_interval, unheld
 from stepscope.align.forward import activity_of_steps, predicted
 from stepscope.align.lag import FITS, LEAST_WINDOWS, Lag, Side, estimate, lag_of
 from stepscope.model.activity import Activity
-from stepscope.model.sample import Owner, Telemetry
+from stepscope.model.sample import Owner, Series, Telemetry
 from tests.align.telemetry import (
     CELL,
     DEVICE,
