@@ -226,9 +226,9 @@ def signals_page() -> str:
                 if row.class_ != class_:
                     continue
                 scheme = "; ".join((row.layer, row.part, row.class_))
-                title = SIGNAL[row.name]
+                shown = SIGNAL[row.name]
                 cells = (
-                    f"`{row.name}`<br>{title.en} · {title.zh}", row.unit, row.kind, row.aggregate,
+                    f"`{row.name}`<br>{shown.en} · {shown.zh}", row.unit, row.kind, row.aggregate,
                     row.meaning, row.misreading, scheme,
                 )  # fmt: skip
                 told = (cell.replace("|", "\\|") for cell in cells)

@@ -65,7 +65,7 @@ def test_a_window_of_most_of_what_there_is_has_no_rest() -> None:
     series = {"sm_active_ratio": hour(1, 0.8, 0.8, 0.05, "sm_active_ratio")}
     said = representative(series, (EPOCH + 600 * SECOND, EPOCH + 3000 * SECOND))
     assert said.status == "unknown"
-    assert "windows of equal length lie outside; 19 are needed" in said.why
+    assert "windows of equal length lie outside; 10 are needed" in said.why
 
 
 def test_a_gap_outside_is_no_idle_window() -> None:

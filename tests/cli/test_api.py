@@ -85,6 +85,8 @@ NONSENSE = (
     ("redact_key", b"site", "redact_key is a bytes; give a text"),
     ("model_flops", 0, "model_flops is 0; give a number of operations above 0, or None"),
     ("model_flops", 1e12, "model_flops is 1000000000000.0; give a number of operations above 0, or None"),
+    ("log_pattern", 5, "log_pattern is 5; give a pattern with a group named step, or None"),
+    ("parameters", 8e9, "parameters is 8000000000.0; give a text, as in '8e9' or '8B', or None"),
     ("on_progress", "x", "on_progress is 'x'; give a function"),
     ("shown_as", [("a", "b")], "shown_as is [('a', 'b')]; give {path: name}"),
 )
@@ -105,7 +107,7 @@ def test_every_option_that_can_make_no_sense_is_among_them() -> None:
     options = {
         p.name for p in inspect.signature(stepscope.diagnose).parameters.values() if p.kind is p.KEYWORD_ONLY
     }
-    assert {option for option, _, _ in NONSENSE} == options - {"keep_identities"}
+    assert {option for option, _, _ in NONSENSE} == options - {"keep_identities", "telemetry", "logs"}
 
 
 @pytest.mark.parametrize("paths", [None, 5, [None]])

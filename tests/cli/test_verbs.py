@@ -46,7 +46,8 @@ def test_the_flags_are_those_of_the_contract() -> None:
     flags = {flag for parameter in command.params for flag in parameter.opts if flag.startswith("-")}
     assert flags == {
         "--steps", "--rank", "--job", "--format", "-o", "--output", "--lang", "--rules-config", "--fail-on",
-        "--perfetto", "--no-redact", "--jobs", "--debug", "--model-flops",
+        "--perfetto", "--no-redact", "--jobs", "--debug", "--model-flops", "--telemetry", "--logs",
+        "--log-pattern", "--parameters",
     }  # fmt: skip
 
 

@@ -654,7 +654,9 @@ def _relations(r: dict[str, Any]) -> Iterator[str]:
     on_cards = [each for card in r["cards"] for each in card["findings"]]
     if sorted(on_cards) != sorted(ids):
         yield "report.cards: not every finding lies on one card"
-    costs = [f["cost"]["share"] if "cost" in f else 0.0 for f in r["findings"] if "explained_by" not in f]
+    # What costs no time stands by its severity; of a bound half counts.
+    own = [f["cost"] for f in r["findings"] if "explained_by" not in f and "cost" in f]
+    costs = [cost["share"] * (0.5 if cost.get("is_bound") else 1.0) for cost in own]
     if costs != sorted(costs, reverse=True):
         yield "report.findings: not ordered by what could be won"
     if len(r["top_operators"]) > 5:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from stepscope.model.interval import Intervals, intersect, single
 from stepscope.model.sample import F64, Series
@@ -22,8 +23,11 @@ from stepscope.model.trace import I64
 HOUR_NS = 3_600_000_000_000
 LEAST_SAMPLES = 3
 """A median of fewer readings is any of them."""
-LEAST_WINDOWS = 19
+LEAST_WINDOWS = 10
 """Of 19 windows alike the window itself is beyond them all, on either side, once in ten."""
+UNLIKE_SHARE, UNLIKE_LEAST = 0.33, 5
+"""So many of the other windows in a row (a share of all, and at least) that differ by an effect, all to one
+side, are another level of the run: windows that scatter seldom keep to one side."""
 CENTRAL = 0.95
 RATIO_EFFECT = 0.10
 """Ten points of a ratio, and ten percent of anything else, are worth a word."""
@@ -117,10 +121,21 @@ def _compared(
     if len(medians) < LEAST_WINDOWS:
         return Compared(name, series.signal, "unknown", len(inside), len(medians), mine)
     low, middle, high = (float(each) for each in np.quantile(medians, [tail, 0.5, 1.0 - tail]))
-    differs = not low <= mine <= high and abs(mine - middle) >= _effect(series.signal, middle)
+    effect = _effect(series.signal, middle)
+    differs = not low <= mine <= high and abs(mine - middle) >= effect
+    # A run of two levels has both within its spread: a window of one is not like the other.
+    away = medians - mine
+    longest = max(_longest(away >= effect), _longest(-away >= effect))
+    differs |= longest >= max(UNLIKE_SHARE * len(medians), UNLIKE_LEAST)
     return Compared(
         name, series.signal, "no" if differs else "yes", len(inside), len(medians), mine, middle, low, high
     )  # fmt: skip
+
+
+def _longest(holds: npt.NDArray[np.bool_]) -> int:
+    """The longest row of true values."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([0], holds.astype(np.int8), [0]))))
+    return int((edges[1::2] - edges[::2]).max(initial=0))
 
 
 def _medians(at: I64, value: F64, start: int, end: int, reach: Intervals, num: int) -> F64:

@@ -42,7 +42,7 @@ def _as_flops(ctx: click.Context, param: click.Parameter, value: str | None) -> 
 
 
 @click.command("diagnose", short_help="Where the time of a step went, why, and what to change.")
-@click.argument("paths", metavar="PATH...", nargs=-1)
+@click.argument("paths", metavar="[PATH]...", nargs=-1)
 @click.option(
     "--telemetry",
     multiple=True,

@@ -15,11 +15,24 @@ MOST_EVENTS = 200
 _SEVERITY = {"critical": 0, "warning": 1, "info": 2}
 
 
-def xid_incidents(telemetry: Sequence[Telemetry], logs: Sequence[Log]) -> tuple[Incident, ...]:
-    """Xids of all sources, those that belong together as one."""
+AFTER_NS = 600_000_000_000
+"""A fault that ends a job is logged up to so long after what was last seen of it."""
+
+
+def xid_incidents(
+    telemetry: Sequence[Telemetry], logs: Sequence[Log], during: tuple[int, int] | None = None
+) -> tuple[Incident, ...]:
+    """Xids of all sources, those that belong together as one. A kernel log goes back to the host's start:
+    what lies outside of `during`, or has no time to tell, is history, and left out."""
     seen: list[Mark | LogEvent] = [mark for source in telemetry for mark in source.marks]
     seen += [event for log in logs for event in log.events]
-    return tuple(incidents(seen))
+    return tuple(each for each in incidents(seen) if during is None or _is_during(each, during))
+
+
+def _is_during(told: Incident, during: tuple[int, int]) -> bool:
+    if told.start_ns is None or told.end_ns is None:
+        return False
+    return told.end_ns >= during[0] and told.start_ns <= during[1] + AFTER_NS
 
 
 def events_of(

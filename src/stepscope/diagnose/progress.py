@@ -14,6 +14,8 @@ from stepscope.model.analysis import RankAnalysis
 from stepscope.model.interval import NOTHING, Intervals, join, union
 from stepscope.model.log import ABSENT_NS, Log, LogEvent, Progress
 
+APART_NS = 600_000_000_000
+"""A log that ends so long before the counters begin, or begins so long after, is of another run."""
 USUAL_TIMES = 5
 """Two lines that lie further apart than so many usual distances have a pause between them, not steps."""
 
@@ -40,6 +42,12 @@ class Progressed:
     """The end of the telemetry, or of what logs tell."""
     is_over: bool = False
     """The job reached its last step or ended: silence afterwards is no stall."""
+
+    def is_apart(self, begin_ns: int | None, end_ns: int | None) -> bool:
+        """Whether the steps lie minutes before or after another source's time: they are of another run."""
+        if begin_ns is None or end_ns is None or self.first_step_ns is None or self.last_step_ns is None:
+            return False
+        return self.first_step_ns > end_ns + APART_NS or self.last_step_ns < begin_ns - APART_NS
 
 
 def progressed(

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from stepscope.align import representative as of_window
-from stepscope.align.device import OwnerFacts, TraceDevice, assign, is_on
+from stepscope.align.device import OwnerFacts, TraceDevice, assign, is_on, pci_bus_id
 from stepscope.align.lag import Lag, lag_of
 from stepscope.analyse.telemetry import beside, check, device, host, jitter
 from stepscope.analyse.telemetry import log as of_log
@@ -34,6 +34,9 @@ from stepscope.model.trace import I64
 from stepscope.model.xid import Incident
 
 Key = tuple[str | int | None, ...]
+NEAR_NS = 60_000_000_000
+NEAR_PERIODS = 5
+"""Readings no further from the trace than this are of the same run."""
 SLOWDOWNS = ("matrix_slowdown", "other_slowdown")
 ENOUGH_ROWS = 5
 """Readings within the trace from which on it is judged by them alone, and not by the whole recording."""
@@ -47,8 +50,13 @@ class Device:
     samples: Samples
     place: tuple[int, int] | None
     rows: Rows
+    """Of the traced time, else of the run."""
+    run: Rows
+    """Of the run."""
     source: str
     how: str = ""
+    apart_ns: int = 0
+    """How far its readings lie from the trace of its rank: then they say nothing of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,22 +95,27 @@ def beside_ranks(
     lags = {source.name: _lag(source, analyses, found, assigned) for source in telemetry}
     end = max((int(each.at_ns[-1]) for each in (*found, *hosts) if len(each)), default=None)
     steps = progressed(analyses, logs, end)
+    begin = min((int(each.at_ns[0]) for each in (*found, *hosts) if len(each)), default=None)
+    is_elsewhere = steps.is_apart(*_extent_of(analyses, begin, end))
+    if is_elsewhere:
+        steps = Progressed(rows=steps.rows)
     devices = [
         _device(each, assigned.get(each.owner.key), analyses, telemetry, lags, steps) for each in found
     ]
     hosts = [_with_lag(each, telemetry, lags) for each in hosts]
     means = {n: mean for n, each in enumerate(devices) if (mean := _busy_mean(each)) is not None}
     peers = beside.below_peers(means)
-    job = of_log.numbers(logs, end if not steps.is_over else None)
+    job = of_log.numbers(logs, end if not steps.is_over and not is_elsewhere else None)
     job |= beside.silence(steps.last_step_ns, steps.until_ns, steps.checkpoints, steps.evaluations)
-    xids = xid_incidents(telemetry, logs)
+    xids = xid_incidents(telemetry, logs, _extent(analyses, begin, end, steps))
+    highest = _highest_clocks(devices)
     own = frozenset(pid for analysis in analyses for pid in analysis.pids)
     every = [
-        _numbers(n, each, analyses, telemetry, hosts, steps, job, own, peers, xids)
+        _numbers(n, each, analyses, telemetry, hosts, steps, job, own, peers, xids, highest)
         | doubted.numbers(each.samples.owner)
         for n, each in enumerate(devices)
     ]
-    result, alone = _given(analyses, devices, every, job)
+    result, alone = _given(analyses, devices, every, job, xids, logs)
     of_hosts = {h.owner.key: source.name for h in hosts if (source := _source_of(h, telemetry)) is not None}
     clocks = tuple(_clock(source, lags[source.name]) for source in telemetry)
     return Beside(
@@ -115,7 +128,11 @@ def beside_ranks(
         events=events_of(xids, telemetry, logs, [each.samples.owner for each in devices]),
         progress=steps.rows,
         representative=_representative(analyses, devices, telemetry, steps),
-        issues=(*doubted.issues(), *_issues(telemetry, devices, every, analyses, logs)),
+        issues=(
+            *doubted.issues(),
+            *_issues(telemetry, devices, every, analyses, logs),
+            *((_LOG_ELSEWHERE,) if is_elsewhere else ()),
+        ),
         has_any=True,
     )
 
@@ -244,12 +261,32 @@ def _device(
         if steps.is_over and steps.last_step_ns is not None:
             during &= samples.middle_ns <= steps.last_step_ns
         rows = np.asarray(during, dtype=bool) if during.sum() >= ENOUGH_ROWS else rows
-    if place is not None:
-        activity = _of(analyses, place).activity
-        if activity is not None:
-            inside = samples.within(activity.start_ns, activity.end_ns)
-            rows = inside if inside.sum() >= ENOUGH_ROWS else rows
-    return Device(samples, place, rows, source.name if source else "", how)
+    run, apart = rows, 0
+    activity = _of(analyses, place).activity if place is not None else None
+    if activity is not None and len(samples):
+        middle = samples.middle_ns
+        away = np.maximum(np.maximum(activity.start_ns - middle, middle - activity.end_ns), 0)
+        apart = int(away.min())
+        slack = max(NEAR_NS, NEAR_PERIODS * samples.period_ns)
+        if apart > slack:
+            place = None
+        else:
+            # Those in the trace, else the nearest ones: what happened elsewhere in the run is not the
+            # trace's.
+            apart = 0
+            nearest = np.sort(away)[min(ENOUGH_ROWS, len(away)) - 1]
+            rows = np.asarray(away <= min(int(nearest), slack), dtype=bool)
+    return Device(samples, place, rows, run, source.name if source else "", how, apart)
+
+
+def _highest_clocks(devices: Sequence[Device]) -> dict[str | None, float]:
+    """Model -> the highest clock that any of several devices of it was seen at: what a peer reaches."""
+    seen: dict[str | None, list[float]] = {}
+    for each in devices:
+        clock = each.samples.column("sm_clock_hertz")
+        if not np.isnan(clock).all():
+            seen.setdefault(each.samples.owner.model, []).append(float(np.nanpercentile(clock, 95)))
+    return {model: max(clocks) for model, clocks in seen.items() if len(clocks) > 1}
 
 
 def _busy_mean(each: Device) -> float | None:
@@ -277,14 +314,19 @@ def _numbers(
     own: frozenset[int],
     peers: Mapping[int, Mapping[str, float]],
     xids: Sequence[Incident],
+    clocks: Mapping[str | None, float],
 ) -> dict[str, float]:
     """Every number of one device, by feature's name."""
     samples = each.samples
-    found = dict(job) | device.numbers(samples, each.rows) | jitter.numbers(samples.take(each.rows))
+    referred = device.with_reference(samples, clocks.get(samples.owner.model))
+    found = (
+        dict(job) | device.numbers(referred, each.rows, each.run) | jitter.numbers(samples.take(each.rows))
+    )
     found |= dict(peers.get(which, {}))
     known = hardware_of(samples.owner.model)
     least = samples.take(device.least_five_minutes(samples, each.rows))
-    found |= beside.quiet(least, steps.steps, steps.checkpoints, steps.evaluations, steps.first_step_ns)
+    stepping = steps.steps if steps.last_step_ns is not None else None
+    found |= beside.quiet(least, stepping, steps.checkpoints, steps.evaluations, steps.first_step_ns)
     found |= beside.processes(telemetry, samples, own, device.memory_present(samples))
     found |= xid_numbers(xids, samples.owner, any(s.signal == "xid" for t in telemetry for s in t.series))
     for source in telemetry:
@@ -298,6 +340,8 @@ def _numbers(
         return found
     analysis = _of(analyses, each.place)
     found |= check.numbers(samples, analysis.activity, analysis.accounting)
+    if found.get("counter_is_broken") == 1.0:
+        found = {n: v for n, v in found.items() if not n.startswith(("compute_busy", "quiet_", "busy_"))}
     found |= {n: v for n, v in analysis.numbers.items() if n in SLOWDOWNS}
     if mine is not None and analysis.activity is not None:
         waits = check.predicted(samples, analysis.activity, "idle_input")
@@ -328,22 +372,54 @@ def _same_time(other: Samples, samples: Samples, rows: Rows) -> Rows:
     return inside if inside.any() else np.ones(len(other), dtype=bool)
 
 
+def _extent_of(
+    analyses: Sequence[RankAnalysis], begin: int | None, end: int | None
+) -> tuple[int | None, int | None]:
+    """The time of counters, else of the traces' steps."""
+    if begin is not None:
+        return begin, end
+    steps = [step for analysis in analyses for step in analysis.steps]
+    return (
+        min((step.start_ns for step in steps), default=None),
+        max((step.end_ns for step in steps), default=None),
+    )
+
+
+def _extent(
+    analyses: Sequence[RankAnalysis], begin: int | None, end: int | None, steps: Progressed
+) -> tuple[int, int] | None:
+    """The time that is judged: of traces, counters and steps together; `None` where nothing has any."""
+    starts = [step.start_ns for analysis in analyses for step in analysis.steps[:1]]
+    ends = [step.end_ns for analysis in analyses for step in analysis.steps[-1:]]
+    for each in (begin, end, steps.first_step_ns, steps.last_step_ns):
+        if each is not None:
+            starts.append(each)
+            ends.append(each)
+    return (min(starts), max(ends)) if starts else None
+
+
 def _given(
     analyses: Sequence[RankAnalysis],
     devices: Sequence[Device],
     every: Sequence[Mapping[str, float]],
     job: Mapping[str, float],
+    xids: Sequence[Incident],
+    logs: Sequence[Log],
 ) -> tuple[tuple[RankAnalysis, ...], tuple[Observed, ...]]:
     """The analyses with the numbers of their devices, and devices of which only counters are known.
 
-    What logs say of the job holds for every device. Beside traces a device that is none of theirs says
-    nothing of them: it is only shown.
+    What logs say of the job holds for every device, a fault for the one that NCCL's log names by its bus id.
+    Beside traces a device that is none of theirs says nothing of them: it is only shown.
     """
     of_place = {each.place: found for each, found in zip(devices, every, strict=True) if each.place}
+    bus = {rank: bus for log in logs if log.nccl is not None for rank, bus in log.nccl.devices.items()}
     result = []
     for n, analysis in enumerate(analyses):
+        told = pci_bus_id(bus.get(analysis.rank)) if analysis.rank is not None else None
+        owner = Owner(pci_bus_id=told)
+        faults = xid_numbers(xids, owner, False) if told and len(analysis.devices) == 1 else {}
         mine = tuple(
-            replace(each, numbers={**each.numbers, **of_place.get((n, m), job)})
+            replace(each, numbers={**each.numbers, **of_place.get((n, m), {**job, **faults})})
             for m, each in enumerate(analysis.devices)
         )
         result.append(replace(analysis, devices=mine))
@@ -353,8 +429,11 @@ def _given(
         observed_device(device_of(each.samples.owner), found, _rank_of(each))
         for each, found in zip(devices, every, strict=True)
     ]
-    if not devices and job:
-        alone = [observed_device(report.Device(), job, None)]
+    if not devices:
+        alone = [observed_device(report.Device(), job, None)] if job else []
+        for name in dict.fromkeys(each.devices[0] for each in xids if each.devices and each.is_new):
+            faults = xid_numbers(xids, Owner(pci_bus_id=name), True)
+            alone.append(observed_device(report.Device(name=name), faults, None))
     return tuple(result), tuple(alone)
 
 
@@ -428,6 +507,7 @@ def _issues(
         report.HealthIssue(code=code, count=count, effect="none", detail=f"{name}: {detail}")
         for name, (code, count, detail) in noted
     ]
+    issues += _elsewhere(devices, analyses)
     for each, found in zip(devices, every, strict=True):
         if found.get("counter_is_broken") == 1.0 and each.place is not None:
             rank = analyses[each.place[0]].rank
@@ -448,6 +528,52 @@ def _issues(
                 )
             )
     return tuple(issues)
+
+
+_LOG_ELSEWHERE = report.HealthIssue(
+    code="log_elsewhere",
+    count=1,
+    effect="none",
+    detail="the log's steps lie more than ten minutes from the counters or traces: they are of another "
+    "run, or "
+    "its times are of another zone; they decide nothing",
+    affects=("progress",),
+)
+
+
+def _elsewhere(devices: Sequence[Device], analyses: Sequence[RankAnalysis]) -> list[report.HealthIssue]:
+    """Devices whose counters are of another time than the traces, and those that are none of the traces'."""
+    issues = []
+    apart = [each for each in devices if each.apart_ns]
+    if apart:
+        hours = min(each.apart_ns for each in apart) / 3.6e12
+        issues.append(
+            report.HealthIssue(
+                code="telemetry_elsewhere",
+                count=len(apart),
+                effect="none",
+                detail=f"the counters of {len(apart)} devices lie {hours:,.2f} hours from the traces: they "
+                f"are "
+                "of another time, and decide nothing",
+                affects=("signals",),
+            )
+        )
+    others = [each for each in devices if each.place is None and not each.apart_ns]
+    if others and any(d.accounting.device.kind != "cpu" for a in analyses for d in a.devices):
+        names = ", ".join(_named(each.samples.owner) for each in others[:3])
+        more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+        issues.append(
+            report.HealthIssue(
+                code="device_of_nobody",
+                count=len(others),
+                effect="none",
+                detail=f"nothing tells whether a rank of the traces ran on {names}{more}: shown, and not "
+                f"judged; "
+                "give the processes (nvidia-smi --query-compute-apps) or NCCL's log",
+                affects=("signals",),
+            )
+        )
+    return issues
 
 
 def _named(owner: Owner) -> str:

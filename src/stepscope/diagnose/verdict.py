@@ -45,6 +45,12 @@ def verdict(
         class_, text, row = _memory_alone(told)
     else:
         class_, text, row = _answer(health, rows, told, catalog, inputs)
+        apart = beside.representative if beside is not None else None
+        if class_ == "healthy" and apart is not None and apart.status == "no":
+            text = Text(
+                en=f"{text.en}; but the traced time is not like the rest of the run",
+                zh=f"{text.zh}；但所录时段与运行的其余部分不同",
+            )
     label = word.VERDICT[class_]
     sentence = Text(en=f"{label.en}{text.en}.", zh=f"{label.zh}{text.zh}。")
     return report.Verdict(class_=class_, text=sentence.in_(lang), row=row.place if row else None), row
@@ -92,6 +98,7 @@ def _answer(
         )
     stopped = next((each for each in told if _is_end(each)), None)
     if stopped is not None:
+        stopped = _root(stopped, told)
         title = stopped.finding.title
         text = Text(en=f": {word.lowered(title)}", zh=f"：{title}")
         return stopped.rule.verdict, text, stopped.row
@@ -120,12 +127,24 @@ def _answer(
     num_healthy = sum(each.rule.verdict == "healthy" for each in told)
     if seen and not withheld and not cut and num_healthy == len(seen):
         return "healthy", _with_memory(_healthy(least.account, len(seen), inputs), told), least
-    return "undecided", _nothing_found(least.observed, len(seen or rows), inputs), least
+    return "undecided", _with_memory(_nothing_found(least.observed, len(seen or rows), inputs), told), least
 
 
 def _is_end(told: Told) -> bool:
-    """Whether the job stands still: then how its steps went is another question."""
-    return told.rule.is_standstill and told.finding.severity == "critical"
+    """Whether the job stands still, or logs or counters say that it cannot go on: then how its steps went is
+    another question."""
+    if told.finding.severity != "critical" or told.finding.cost is not None:
+        return False
+    is_seen = any(each.from_ in ("log", "telemetry") for each in told.finding.evidence)
+    return told.rule.is_standstill or (is_seen and told.rule.verdict not in ("healthy", "undecided"))
+
+
+def _root(told: Told, every: Sequence[Told]) -> Told:
+    """What a finding follows from in the end: itself, where it follows from none."""
+    by_id = {each.finding.id: each for each in every}
+    while told.finding.explained_by is not None and told.finding.explained_by in by_id:
+        told = by_id[told.finding.explained_by]
+    return told
 
 
 def _share_of(told: Told) -> float:

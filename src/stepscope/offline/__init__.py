@@ -176,6 +176,8 @@ def diagnosed(
     from stepscope.views.notebook import shown
 
     check_options(
+        log_pattern=log_pattern,
+        parameters=parameters,
         steps=steps,
         rank=rank,
         job=job,

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 
-from stepscope.model.error import InputError, StepscopeError
+from stepscope.model import redact
+from stepscope.model.error import InputError, StepscopeError, UsageError
 from stepscope.model.log import Log
 from stepscope.model.report import Input, InputKind
-from stepscope.model.sample import Telemetry
+from stepscope.model.sample import Owner, Telemetry
 from stepscope.offline.read import Read, refused, unreadable
 from stepscope.sources import file
 
+_ADDRESS = re.compile(r"^[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 HOUR_NS = 3_600_000_000_000
 
 
@@ -49,8 +52,18 @@ def read_telemetry_inputs(given: Sequence[str], asked: Asked) -> list[Read]:
         if is_prometheus_url(path):
             reads.append(_of_server(path, asked))
         else:
+            if _ADDRESS.match(path):
+                raise UsageError(_meant(path))
             reads += _of_path(path, "telemetry", _telemetry, _is_telemetry)
     return reads
+
+
+def _meant(address: str) -> str:
+    """The line for an address that names no kind of server; credentials and options are left out."""
+    scheme, _, rest = address.partition("://")
+    host = rest.split("?")[0].rpartition("@")[2]
+    safe = "prometheus+https" if scheme.lower().endswith("https") else "prometheus+http"
+    return f"{scheme}://{host}: says not which kind of server it is; give {safe}://{host}"
 
 
 def read_log_inputs(given: Sequence[str], pattern: str | None = None) -> list[Read]:
@@ -104,8 +117,9 @@ def _telemetry(name: str) -> Read:
     from stepscope.sources.telemetry import read_parts
 
     whole = file.read(name)
-    parts = _named(read_parts(name, data=whole.data), name)
-    return Read(_input(parts, name, whole.num_bytes, whole.sha256), name, telemetry=parts)
+    parts = _named([_tidy(part) for part in read_parts(name, data=whole.data)], name)
+    given = _input(parts, name, whole.num_bytes, whole.sha256)
+    return Read(given, name, telemetry=parts, known=_hosts(parts))
 
 
 def _of_server(url: str, asked: Asked) -> Read:
@@ -118,10 +132,50 @@ def _of_server(url: str, asked: Asked) -> Read:
         parts = read_parts_of_prometheus(
             url, start_ns=asked.start_ns, end_ns=end, environment=asked.environment
         )
+    except UsageError:
+        raise  # the address is wrong, as an option would be
     except StepscopeError as error:
         return refused(shown, error, "telemetry")
-    named = _named(parts, shown)
-    return Read(_input(named, shown, None, None), shown, telemetry=named)
+    named = _named([_tidy(part) for part in parts], shown)
+    return Read(_input(named, shown, None, None), shown, telemetry=named, known=_hosts(named))
+
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]+")
+
+
+def _plain(owner: Owner) -> Owner:
+    """The owner without control characters in what the source calls it: they would reach a terminal."""
+
+    def plain(text: str | None) -> str | None:
+        return _CONTROL.sub(" ", text).strip() if text and _CONTROL.search(text) else text
+
+    return dataclasses.replace(
+        owner,
+        uuid=plain(owner.uuid),
+        mig=plain(owner.mig),
+        pci_bus_id=plain(owner.pci_bus_id),
+        model=plain(owner.model),
+        host=plain(owner.host),
+        name=plain(owner.name),
+    )
+
+
+def _tidy(part: Telemetry) -> Telemetry:
+    return dataclasses.replace(
+        part,
+        series=tuple(dataclasses.replace(each, owner=_plain(each.owner)) for each in part.series),
+        marks=tuple(
+            dataclasses.replace(each, owner=_plain(each.owner) if each.owner is not None else None)
+            for each in part.marks
+        ),
+        labels={_plain(owner): labels for owner, labels in part.labels.items()},
+    )
+
+
+def _hosts(parts: Sequence[Telemetry]) -> redact.Identities:
+    """The hosts that telemetry names: identities, like those of traces."""
+    named = {series.owner.host for part in parts for series in part.series}
+    return redact.Identities(hosts=frozenset(host for host in named if host and host != "localhost"))
 
 
 def _named(parts: Sequence[Telemetry], name: str) -> tuple[Telemetry, ...]:
@@ -136,7 +190,9 @@ def _log(name: str, pattern: str | None) -> Read:
 
     whole = file.read(name)
     told = read_log(name, data=whole.data, pattern=pattern)
-    return Read(_log_input(told, whole.num_bytes, whole.sha256), name, log=told)
+    hosts = {told.host, *(event.host for event in told.events)}
+    known = redact.Identities(hosts=frozenset(host for host in hosts if host and host != "localhost"))
+    return Read(_log_input(told, whole.num_bytes, whole.sha256), name, log=told, known=known)
 
 
 def _input(parts: Sequence[Telemetry], name: str, num_bytes: int | None, sha256: str | None) -> Input:

@@ -29,6 +29,11 @@ def check_options(**given: Any) -> None:
         "rank": (rank is None or (is_count(rank) and rank >= 0), "0 or more, or None for all"),
         "job": (isinstance(given["job"], str | None), "a name"),
         "lang": (given["lang"] in LANGS, " or ".join(map(repr, LANGS))),
+        "log_pattern": (
+            isinstance(given["log_pattern"], str | None),
+            "a pattern with a group named step, or None",
+        ),
+        "parameters": (isinstance(given["parameters"], str | None), "a text, as in '8e9' or '8B', or None"),
         "rules_config": (
             rules is None or isinstance(rules, (str, os.PathLike, Mapping)),
             "a TOML file, or {rule: {feature: number}}",

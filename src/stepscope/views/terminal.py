@@ -14,6 +14,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text as Styled
 
+from stepscope.diagnose.estimate import estimated
 from stepscope.diagnose.word import whose
 from stepscope.model import report
 from stepscope.model.text import Lang, duration, percent
@@ -100,6 +101,9 @@ def render_report(report_: report.Report, console: Console, lang: Lang = "en") -
     ranks(page, report_)
     what_if(page, report_)
     counters(page, report_)
+    for row in report_.memory_estimates[:1]:
+        page.gap()
+        page.line(estimated(row, lang))
     _operators(page, report_)
     _memory(page, report_)
     _undecided(page, report_)

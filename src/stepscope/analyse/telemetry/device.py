@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -36,17 +37,20 @@ _MEANS = {
 """Number -> the signals that give it, the best first."""
 
 
-def numbers(samples: Samples, rows: Rows) -> dict[str, float]:
-    """Everything that the readings `rows` of one device say, by feature's name."""
-    chosen = samples.take(rows)
+def numbers(samples: Samples, rows: Rows, run: Rows | None = None) -> dict[str, float]:
+    """Everything that the readings `rows` of one device say, by feature's name. What shows over time alone
+    (growth of memory, quiet minutes, counts of errors) is of the readings `run`; `None`: of the same."""
+    chosen, whole = samples.take(rows), samples.take(rows if run is None else run)
     if not len(chosen):
         return {}
     hardware = hardware_of(samples.owner.model)
     found: dict[str, float] = {"telemetry_samples": float(len(chosen))}
     for name, signals in _MEANS.items():
         found |= _mean(name, chosen.column(*signals))
-    for part in (_busy, _power, _memory, _clocks, _temperature, _links, _health):
+    for part in (_power, _clocks, _temperature, _links):
         found |= part(chosen, hardware)
+    for part in (_busy, _memory, _health):
+        found |= part(whole, hardware)
     return {name: value for name, value in found.items() if np.isfinite(value)}
 
 
@@ -143,7 +147,9 @@ def _power(s: Samples, hardware: Hardware | None) -> dict[str, float]:
     rated = hardware.tdp_watts if hardware is not None else None
     most = float(np.median(limits)) if len(limits) else rated
     if most:
-        found["power_limit_share"] = float(known.mean()) / most
+        # A limit may change while the job runs: each reading has its own.
+        own = np.where(np.isnan(limit), most, limit)[~np.isnan(power)]
+        found["power_limit_share"] = float((known / np.maximum(own, 1.0)).mean())
         under = power[loaded(s) & ~np.isnan(power)]
         if len(under) >= LEAST_ROWS:
             found["power_limit_share_loaded"] = float(np.median(under)) / most
@@ -173,7 +179,8 @@ def _memory(s: Samples, hardware: Hardware | None) -> dict[str, float]:
     present = memory_present(s)
     if known.any() and present:
         found["memory_used_share"] = float(used[known].max()) / present
-        found |= _growth(used[known] / present)
+        if not _is_at_rest(s):
+            found |= _growth(used[known] / present)
     elif s.has("memory_used_ratio"):
         share = s.column("memory_used_ratio")
         found["memory_used_share"] = float(np.nanmax(share))
@@ -181,6 +188,20 @@ def _memory(s: Samples, hardware: Hardware | None) -> dict[str, float]:
     if known.any():
         found["memory_used_bytes_max"] = float(used[known].max())
     return found
+
+
+def _is_at_rest(s: Samples) -> bool:
+    """Whether the device never works: then what fills its memory is a job that starts."""
+    value = busy(s)
+    return bool((~np.isnan(value)).any()) and float(np.nanmax(value)) < 2 * QUIET
+
+
+def with_reference(s: Samples, hertz: float | None) -> Samples:
+    """The samples with the highest clock that devices of its model were seen at, where none is stated."""
+    if hertz is None or s.has("sm_clock_max_hertz") or not s.has("sm_clock_hertz"):
+        return s
+    column = np.full(len(s), hertz)
+    return replace(s, columns={**s.columns, "sm_clock_max_hertz": column})
 
 
 def _growth(share: F64) -> dict[str, float]:

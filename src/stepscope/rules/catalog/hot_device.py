@@ -31,8 +31,8 @@ RULE = Rule(
         "slow step has another cause.",
         zh="负载期间驱动没有给出温度原因。温度在此不造成时间损失，慢步另有原因。",
     ),
-    when=(temperature_celsius_max >= 85,),
-    unless=(thermal_throttled_share >= 0.10, temperature_margin_celsius >= 10),
+    when=(temperature_celsius_max >= 85, thermal_throttled_share < 0.10),
+    unless=(temperature_margin_celsius >= 10,),
     shows=(sm_clock_share,),
     checks=(
         Text(

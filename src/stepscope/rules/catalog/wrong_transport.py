@@ -47,7 +47,6 @@ RULE = Rule(
         transfer_link_share <= 0.20,
     ),
     cost=unhidden_transfer_share,
-    is_bound=True,
     readings=(
         Reading(
             Text(
