@@ -51,7 +51,8 @@ def test_a_snapshot_alone_has_no_perfetto_file(stepscope: Run, snapshot: Path, t
     done = stepscope("diagnose", snapshot, *words)
     assert (done.code, done.report["memory"][0]["source"]) == (0, "snapshot")
     assert done.err == (
-        f"stepscope: {tmp_path}/out: is not written: no trace and no telemetry is among the inputs; leave --perfetto out\n"
+        f"stepscope: {tmp_path}/out: is not written: no trace and no telemetry is among the inputs; leave "
+        "--perfetto out\n"
     )
     assert not (tmp_path / "out").exists()
 

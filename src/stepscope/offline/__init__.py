@@ -194,6 +194,7 @@ def diagnosed(
     )
     if not (given or counters or told):
         raise UsageError("no input; give at least one trace, directory or pattern")
+    training = as_training(parameters)
     catalog = load_catalog()
     if rules_config is not None:
         catalog = catalog.with_thresholds(
@@ -222,7 +223,7 @@ def diagnosed(
         catalog=catalog,
         job=job,
         lang=lang,
-        training=as_training(parameters),
+        training=training,
         native_loader=has_native_loader(),
     )
     memory = [
