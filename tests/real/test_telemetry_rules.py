@@ -53,7 +53,7 @@ def test_a_fault_among_the_same_numbers_is_told(shared_data: Path) -> None:
     )
     assert loaded["power_watts_mean"] == pytest.approx(633.6)
     assert fired(loaded) == []
-    assert fired(loaded | {"temperature_celsius_max": 90.0}) == ["hot-device"]
+    assert fired(loaded | {"temperature_celsius_max": 90.0, "thermal_throttled_share": 0.0}) == ["hot-device"]
     assert fired(loaded | {"ecc_uncorrected_grown": 1.0}) == ["uncorrected-memory-errors"]
     assert fired(loaded | {"thermal_throttled_share": 0.5, "clock_drop_share": 0.3}) == ["thermal-throttle"]
 

@@ -240,7 +240,9 @@ def _with_lag(samples: Samples, telemetry: Sequence[Telemetry], lags: Mapping[st
         samples,
         lag_ns=lag.used_ns,
         window_ns=lag.window_ns or 0,
-        is_lag_known=lag.status in ("found", "declared"),
+        # Of lags a period apart the one that a collect interval allows is used; the report says so.
+        is_lag_known=lag.status in ("found", "declared")
+        or (lag.status == "ambiguous" and bool(lag.window_ns) and 2 * lag.slack_ns < (lag.window_ns or 0)),
     )
 
 

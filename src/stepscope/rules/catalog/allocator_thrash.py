@@ -75,6 +75,7 @@ RULE = Rule(
     },
     needs=FEW_STEPS,
     explains=("periodic-stall", "slow-rank"),
+    explains_peers=("waiting-for-peers",),
     signature=Signature(
         caption=Text(
             en="The allocator calls the driver in the middle of each step; the device drains and waits.",
