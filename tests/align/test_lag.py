@@ -316,8 +316,8 @@ def test_held_values_are_looked_at_once_each() -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_steps_that_are_nearly_alike_give_no_lag_that_is_a_step_off(seed: int) -> None:
-    """Steps of 438 ms ± 1 %, read each 100 ms by a counter that a step drives otherwise than its busy time:
-    what the model leaves out is in every step alike, and must not choose among steps."""
+    """Steps of 438 ms ± 1 %, read each 100 ms: a step later the trace looks as it did, and what a model
+    leaves out of a real step would choose among them. The truth is among those that are left."""
     draw = np.random.default_rng(seed)
     cell, num = 10_000_000, 6000
     start = 1_790_000_000 * 1_000_000_000
@@ -327,10 +327,9 @@ def test_steps_that_are_nearly_alike_give_no_lag_that_is_a_step_off(seed: int) -
     step = np.searchsorted(begin, middle, side="right") - 1
     phase = (middle - begin[step]) / np.diff(begin)[step]
     busy = np.where(phase < 0.8, 1.0, 0.1)
-    driven = busy * np.where(phase < 0.3, 0.4, 1.0)
     lag = 136_000_000
     at = start + np.arange(3 * 10**9, 55 * 10**9, 10**8, dtype=np.int64)
-    summed = np.concatenate(([0.0], np.cumsum(driven * cell)))
+    summed = np.concatenate(([0.0], np.cumsum(busy * cell)))
     edges = start + cell * np.arange(num + 1, dtype=np.float64)
     value = (np.interp(at - lag, edges, summed) - np.interp(at - lag - 1e8, edges, summed)) / 1e8
     value = np.round(value + 0.01 * draw.standard_normal(len(at)), 2)
@@ -338,4 +337,5 @@ def test_steps_that_are_nearly_alike_give_no_lag_that_is_a_step_off(seed: int) -
     owner = Owner(uuid="GPU-1")
     source = Telemetry("t", "dcgm-exporter", (Series("compute_busy_ratio", owner, at, value),), "scrape")
     told = lag_of(source, {owner: activity})
-    assert told.status != "found" or abs((told.lag_ns or 0) - lag) <= 50_000_000
+    assert told.status == "ambiguous"
+    assert any(first <= lag <= last for first, last in told.sets)
