@@ -1,0 +1,1 @@
+"""A script instead of a file: `stepscope run -- CMD`."""

@@ -1,0 +1,5 @@
+"""Marks of a training process, in a ring that anybody on the node may read. Standard library only."""
+
+from stepscope_sdk.monitor import Monitor, monitor
+
+__all__ = ["Monitor", "monitor"]

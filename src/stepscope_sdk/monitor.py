@@ -1,0 +1,128 @@
+"""Marks of a training loop: steps, phases, waits for data, numbers."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from stepscope_sdk import ring_abi as abi
+from stepscope_sdk.ring import NAN, Ring
+
+Batch = TypeVar("Batch")
+_STEP_BEGIN, _STEP_END = abi.kind_number("step_begin"), abi.kind_number("step_end")
+_PHASE_BEGIN, _PHASE_END = abi.kind_number("phase_begin"), abi.kind_number("phase_end")
+_VALUE = abi.kind_number("value")
+_PHASE = {name: place for place, name in enumerate(abi.PHASES)}
+_OTHER = _PHASE["other"]
+
+
+def run_dir() -> str:
+    """Where rings lie: `$STEPSCOPE_RUN_DIR`, else `/dev/shm/stepscope`."""
+    return os.environ.get("STEPSCOPE_RUN_DIR") or "/dev/shm/stepscope"
+
+
+class Monitor:
+    """What a training loop marks with. Every method may be called anywhere, none raises."""
+
+    def __init__(self, ring: Ring | None) -> None:
+        self._ring = ring
+        self._step = -1
+        self._next = 0
+        self._flags = 0
+
+    def begin_step(self, number: int | None = None, *, tokens: int = -1, samples: float = NAN,
+                   seq_len: float = NAN) -> None:  # fmt: skip
+        """A step begins; by default it is numbered one higher than the last."""
+        self._step = self._next if number is None else number
+        self._next = self._step + 1
+        if self._ring is not None:
+            self._ring.write(_STEP_BEGIN, self._flags, self._step, tokens, samples, seq_len)
+
+    def end_step(self, *, tokens: int = -1, samples: float = NAN, seq_len: float = NAN) -> None:
+        """The step ends."""
+        if self._ring is not None:
+            self._ring.write(_STEP_END, self._flags, self._step, tokens, samples, seq_len)
+        self._step = -1
+
+    @contextmanager
+    def step(self, number: int | None = None, *, tokens: int = -1, samples: float = NAN,
+             seq_len: float = NAN) -> Iterator[None]:  # fmt: skip
+        """One step."""
+        self.begin_step(number, tokens=tokens, samples=samples, seq_len=seq_len)
+        try:
+            yield
+        finally:
+            self.end_step()
+
+    def begin_phase(self, name: str, *, sync: bool = False) -> None:
+        """A phase begins; a name that is none of `PHASES` is `other` under that name."""
+        if self._ring is not None:
+            place = _PHASE.get(name)
+            named = NAN if place is not None else float(self._ring.name(name))
+            flags = self._flags | (abi.FLAGS["sync"] if sync else 0)
+            self._ring.write(_PHASE_BEGIN, flags, self._step, _OTHER if place is None else place, named)
+
+    def end_phase(self, name: str, *, sync: bool = False) -> None:
+        """The phase ends."""
+        if self._ring is not None:
+            place = _PHASE.get(name)
+            named = NAN if place is not None else float(self._ring.name(name))
+            flags = self._flags | (abi.FLAGS["sync"] if sync else 0)
+            self._ring.write(_PHASE_END, flags, self._step, _OTHER if place is None else place, named)
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """A phase: `checkpoint`, `eval`, `forward`, … or a name of one's own."""
+        self.begin_phase(name)
+        try:
+            yield
+        finally:
+            self.end_phase(name)
+
+    def data(self, loader: Iterable[Batch]) -> Iterator[Batch]:
+        """The loader's batches, each wait marked."""
+        batches = iter(loader)
+        while True:
+            self.begin_phase("data")
+            try:
+                batch = next(batches)
+            except StopIteration:
+                return
+            finally:
+                self.end_phase("data")
+            yield batch
+
+    def log(self, **values: float) -> None:
+        """Numbers of this step: loss, grad_norm, loss_scale, …"""
+        if self._ring is not None:
+            for name, value in values.items():
+                self._ring.write(_VALUE, self._flags, self._step, self._ring.name(name), float(value))
+
+
+_monitor: Monitor | None = None
+
+
+def monitor() -> Monitor:
+    """The monitor of this process."""
+    global _monitor
+    if _monitor is None:
+        _monitor = Monitor(_open())
+    return _monitor
+
+
+def _open() -> Ring | None:
+    folder = run_dir()
+    rank = int(os.environ.get("RANK", abi.ABSENT))
+    try:
+        os.makedirs(folder, exist_ok=True)
+        name = f"rank{rank}-{os.getpid()}-{time.time_ns():x}{abi.SUFFIX}"
+        world = int(os.environ.get("WORLD_SIZE", abi.ABSENT))
+        identity: dict[str, str | int] = {"rank": rank, "world_size": world, "host": socket.gethostname()}
+        identity |= {"local_rank": abi.ABSENT, "restart": abi.ABSENT}
+        return Ring(os.path.join(folder, name), identity)
+    except OSError:
+        return None
