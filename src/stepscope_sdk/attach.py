@@ -13,7 +13,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from stepscope_sdk import monitor as _package_monitor
+from stepscope_sdk import monitor
 from stepscope_sdk.attach_import import watch
 from stepscope_sdk.attach_mark import Marks
 from stepscope_sdk.monitor import Monitor
@@ -83,7 +83,7 @@ def _open() -> Monitor | None:
     worker: Any = sys.modules.get("torch.utils.data._utils.worker")
     if worker is not None and getattr(worker, "_worker_info", None) is not None:
         return None
-    return _package_monitor()
+    return monitor()
 
 
 def _give_way(marks: Marks, name: str) -> None:

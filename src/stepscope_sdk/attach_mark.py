@@ -59,10 +59,14 @@ class Marks:
         self._eval_owner: int | None = None
         self._num_logging = 0
         self._rate: float | None = None
-        self.world: tuple[int, int, int] | None = None
-        self.samples = float("nan")
-        self.tokens = -1
-        self.seq_len = float("nan")
+        self.world: tuple[int, int, int | None] | None = None
+        self._forget()
+
+    def _forget(self) -> None:
+        """Counts of the step, `None` where not known."""
+        self.samples: int | None = None
+        self.tokens: int | None = None
+        self.seq_len: int | None = None
 
     def stay_out(self) -> None:
         """The script marks itself: what is open is closed, and nothing more is marked."""
@@ -86,6 +90,8 @@ class Marks:
         """A phase begins; False where it is not to be marked, and then its end is not told."""
         if self.is_off or get_ident() != self.thread:
             return False
+        if phase == "checkpoint" and self.stack == ["eval"]:
+            self.end_eval()  # the best model so far is written with the model still in evaluation mode
         if self.stack and phase not in INSIDE.get(self.stack[-1], ()):
             return False
         if phase == "logging":
@@ -112,7 +118,7 @@ class Marks:
         if phase not in OPENS:
             return False
         self.monitor = self._open()
-        if self.monitor is None:
+        if self.monitor is None or not self.monitor.is_on:
             self.is_off = True
             return False
         if self.world is not None:
@@ -155,11 +161,11 @@ class Marks:
 
     def count(self, samples: int, tokens: int | None, seq_len: int | None) -> None:
         """What one pass took in; passes of one step add up."""
-        self.samples = samples + (self.samples if self.samples == self.samples else 0.0)
+        self.samples = samples + (self.samples or 0)
         if tokens is not None:
-            self.tokens = tokens + max(self.tokens, 0)
+            self.tokens = tokens + (self.tokens or 0)
         if seq_len is not None:
-            self.seq_len = float(seq_len)
+            self.seq_len = seq_len
 
     def log(self, **values: float) -> None:
         """Numbers of this step."""
@@ -217,8 +223,8 @@ class Marks:
             self._call("end_step", tokens=self.tokens, samples=self.samples, seq_len=self.seq_len)
         self.num_steps += 1
         self.has_steps = self.has_stepped = True
-        self.samples = self.seq_len = float("nan")
-        self.tokens, self._num_logging = -1, 0
+        self._num_logging = 0
+        self._forget()
         if self.after_step is not None:
             self.after_step()
         self.num_forwards = 0

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 NUM_LOOKS = 3
 """Steps in which every call of a module is looked at: the first may hold only a part of the models."""
+OPEN = ("optimizer", "eval")
+"""Phases in which a call may be a pass: of a closure, or the one that shows that evaluation is over."""
 MOST_LOOKS_AGAIN = 20
 """How often a step without a forward is reason to look again."""
 SHARED = {"DistributedDataParallel": False, "FullyShardedDataParallel": True, "FSDPModule": True,
@@ -59,7 +61,7 @@ class Roots:
 
         @functools.wraps(before)
         def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if is_compiling() or marks.is_off or (marks.stack and marks.stack[-1] != "optimizer"):
+            if is_compiling() or marks.is_off or (marks.stack and marks.stack[-1] not in OPEN):
                 return before(self, *args, **kwargs)
             token = begin(self, args, kwargs)
             if token is None:
@@ -172,6 +174,12 @@ class Roots:
         )
 
     # ── evaluation ──
+
+    def look_at_mode(self) -> None:
+        """Ends an evaluation whose model is in training mode again: a framework may set that without a call."""
+        last = None if self._last is None else self._last()
+        if last is not None and last.training and self._torch.is_grad_enabled():
+            self._marks.end_eval()
 
     def _begin_train(self, args: Any, kwargs: Any) -> bool | None:
         module = args[0]

@@ -115,7 +115,7 @@ def wrap(torch: ModuleType, marks: Marks) -> None:
     roots = Roots(torch, marks, wrapper)
     roots.look()
     _wrap_optimizers(torch, marks, wrapper)
-    _wrap_loaders(torch, marks, wrapper)
+    _wrap_loaders(torch, marks, wrapper, roots)
     _wrap_backward(torch, marks, wrapper, roots)
     _wrap_distributed(torch, marks, wrapper)
     for module, owner, name, phase in WRITERS:
@@ -164,12 +164,18 @@ def _rate(optimizer: Any) -> float | None:
     return float(rate) if isinstance(rate, (int, float)) else None
 
 
-def _wrap_loaders(torch: Any, marks: Marks, wrapper: Wrapper) -> None:
+def _wrap_loaders(torch: Any, marks: Marks, wrapper: Wrapper, roots: Roots) -> None:
     loader = torch.utils.data.dataloader
+
+    def begin_wait(args: Any, kwargs: Any) -> Any:
+        if marks.stack == ["eval"]:
+            roots.look_at_mode()
+        return args[0] if marks.begin("data") or marks.stack == ["eval"] else None
+
     wrapper.around(
         loader._BaseDataLoaderIter,
         "__next__",
-        lambda args, kwargs: args[0] if marks.begin("data") or marks.stack == ["eval"] else None,
+        begin_wait,
         lambda iterator, batch: _end_wait(marks, iterator, batch is None),
     )
 
@@ -219,12 +225,10 @@ def _wrap_distributed(torch: Any, marks: Marks, wrapper: Wrapper) -> None:
 
     def know(token: Any, result: Any) -> None:
         if distributed.is_initialized():
-            marks.world = (distributed.get_world_size(), distributed.get_rank(), roots_local_rank())
+            local = getattr(distributed, "get_node_local_rank", lambda fallback_rank: -1)(fallback_rank=-1)
+            marks.world = (distributed.get_world_size(), distributed.get_rank(), local if local >= 0 else None)
             if marks.monitor is not None:
                 marks._call("world", *marks.world)
-
-    def roots_local_rank() -> int:
-        return int(getattr(distributed, "get_node_local_rank", lambda fallback_rank: -1)(fallback_rank=-1))
 
     for name in (*COLLECTIVES, *TRANSFERS):
         wrapper.phase(home, name, "communication", meets if name in COLLECTIVES else None)
