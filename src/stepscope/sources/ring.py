@@ -84,7 +84,7 @@ class RingReader:
             if at.st_size < header + num * size:
                 raise InputError(path, "a step ring that is cut", _GIVE)
         except BaseException:
-            os.close(self._file)
+            self.close()
             raise
         self._header, self._num, self._next = header, num, max(start, 0)
         self._has_crc = bool(_number(head, "has_crc"))
@@ -159,7 +159,7 @@ class RingReader:
         self.close()
 
     def __del__(self) -> None:
-        if getattr(self, "_file", -1) >= 0:
+        if hasattr(self, "_file"):
             self.close()
 
     def _look(self, numbers: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.void], npt.NDArray[np.bool_]]:
