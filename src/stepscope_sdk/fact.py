@@ -7,7 +7,7 @@ from typing import Any
 
 
 def facts(modules: Mapping[str, Any]) -> dict[str, str]:
-    """Fields of the header, of frameworks that the process has loaded. Starts no device and waits for none."""
+    """Fields of the header, of loaded frameworks. Starts no device and waits for none."""
     found: dict[str, str] = {}
     torch = modules.get("torch")
     if torch is not None:

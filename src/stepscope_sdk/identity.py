@@ -29,7 +29,9 @@ class Launcher(NamedTuple):
 
 
 LAUNCHERS = (
-    Launcher("RANK", "WORLD_SIZE", "LOCAL_RANK", "TORCHELASTIC_RESTART_COUNT"),  # torchrun, Ray Train, MPI jobs
+    Launcher(
+        "RANK", "WORLD_SIZE", "LOCAL_RANK", "TORCHELASTIC_RESTART_COUNT"
+    ),  # torchrun, Ray Train, MPI jobs
     Launcher("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", ""),
     Launcher("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK", ""),
     Launcher("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", ""),
@@ -60,9 +62,12 @@ POD = {  # Kubernetes sets none of these by itself: names in use for the downwar
 }
 DEVICES = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
 _UUID = re.compile(r"(GPU|MIG)-[0-9A-Za-z/-]{4,80}")
-_POD = re.compile(r"pod([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12}|[0-9a-f]{32})")
+_POD = re.compile(
+    r"pod([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12}|[0-9a-f]{32})"
+)
 _POD_MOUNT = re.compile(r"/pods/([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})/")
 _CONTAINER = re.compile(r"(?:^|[/:-])([0-9a-f]{64})(?:\.scope)?(?:/|$)", re.MULTILINE)
+_CONTAINER_MOUNT = re.compile(r"/containers/([0-9a-f]{64})/")  # a cgroup namespace hides the path, not this
 _SECRET_NAME = re.compile(r"token|secret|passw|passphrase|credential|api_?key|private|auth", re.IGNORECASE)
 _SECRET = re.compile(
     r"^(gh[pousr]_|github_pat_|glpat-|hf_|sk-|xox|AKIA|ASIA|eyJ|AIza|-----BEGIN)|://[^/\s]*@|[?&][^=]*(token|key|sig)"
@@ -84,7 +89,7 @@ def identify(
 ) -> dict[str, str | int]:
     """Fields of a ring's header. What is not known is left out, or `ABSENT` where it is a number."""
     said = {name: value for name, value in (given or {}).items() if value is not None}
-    cgroup = "\n".join(read(f"/proc/{at}") or "" for at in ("self/cgroup", "self/mountinfo"))
+    cgroup, mounts = (read(f"/proc/self/{at}") or "" for at in ("cgroup", "mountinfo"))
     boot = safe((read("/proc/sys/kernel/random/boot_id") or "").strip())
     task = _task(env)
     numbers = _numbers(env)
@@ -95,14 +100,16 @@ def identify(
         "task": task,
         "scheduler_job": _slurm(env) or _first(env, SCHEDULER_JOBS),
         "job": _job(env, task),
-        "container_id": _found(_CONTAINER, cgroup),
+        "container_id": _found(_CONTAINER, cgroup) or _found(_CONTAINER_MOUNT, mounts),
         "script": os.path.basename(argv[0]) if argv else None,
         "device_uuids": ",".join(device_uuids(env)),
     } | {field: _first(env, names) for field, names in POD.items()}
-    texts["pod_uid"] = texts["pod_uid"] or pod_uid_of(cgroup)
+    texts["pod_uid"] = texts["pod_uid"] or pod_uid_of(f"{cgroup}\n{mounts}")
     texts |= {name: str(value) for name, value in said.items() if name in texts}
     own = f"{boot} {pid} {now_ns}"
-    texts["run"] = str(said.get("run") or _first(env, ("STEPSCOPE_RUN",)) or _run(env, read, numbers, parent, own))
+    named = said.get("run") or _first(env, ("STEPSCOPE_RUN",))
+    # A name that the environment keeps over a restart is not yet the name of one run.
+    texts["run"] = _with_restart(str(named), numbers) if named else _run(env, read, numbers, parent, own)
     return {**{name: safe(text) for name, text in texts.items() if text}, **numbers}
 
 
@@ -119,7 +126,7 @@ def whole(text: str | None) -> int | None:
 
 
 def device_uuids(env: Env) -> tuple[str, ...]:
-    """UUIDs among the visible devices. Indices say nothing: they count what a container or cgroup left over."""
+    """UUIDs among the visible devices. Indices say nothing: they count what a container left over."""
     for name in DEVICES:
         value = env.get(name)
         if value:
@@ -154,7 +161,9 @@ def _numbers(env: Env) -> dict[str, int]:
 
 
 def _first(env: Env, names: Sequence[str]) -> str | None:
-    return next((value for name in names if (value := env.get(name, "").strip()) and value not in NO_JOB), None)
+    return next(
+        (value for name in names if (value := env.get(name, "").strip()) and value not in NO_JOB), None
+    )
 
 
 def _task(env: Env) -> str | None:
@@ -182,12 +191,15 @@ def _run(env: Env, read: Read, numbers: Mapping[str, int], parent: int, own: str
     """
     world = numbers["world_size"]
     shared = [f"{name}={env[name]}" for name in RUNS if env.get(name) and env[name] not in NO_JOB]
-    if world == abi.ABSENT and numbers["rank"] == abi.ABSENT or world == 1:
+    if (world == abi.ABSENT and numbers["rank"] == abi.ABSENT) or world == 1:
         shared.append(own)
     elif whole(env.get("LOCAL_WORLD_SIZE")) == world or not shared:
         shared.append(f"{parent} {_started(read(f'/proc/{parent}/stat'))}")
-    restart = max(numbers["restart"], 0)
-    return f"{hashlib.blake2s(chr(10).join(shared).encode(), digest_size=6).hexdigest()}-r{restart}"
+    return _with_restart(hashlib.blake2s("\n".join(shared).encode(), digest_size=6).hexdigest(), numbers)
+
+
+def _with_restart(run: str, numbers: Mapping[str, int]) -> str:
+    return f"{run}-r{numbers['restart']}" if numbers["restart"] > 0 else run
 
 
 def _started(stat: str | None) -> str:

@@ -7,10 +7,10 @@ import weakref
 from collections.abc import Callable, Iterable
 from threading import get_ident
 from time import monotonic_ns, time_ns
-from types import TracebackType
 from typing import Any, TypeVar
 
 from stepscope_sdk import ring_abi as abi
+from stepscope_sdk.block import Phase, Step
 from stepscope_sdk.data import Data
 from stepscope_sdk.fact import facts
 from stepscope_sdk.number import as_amount, as_count, as_float
@@ -122,9 +122,9 @@ class Monitor:
         tokens: int | None = None,
         samples: float | None = None,
         seq_len: float | None = None,
-    ) -> _Step:
+    ) -> Step:
         """One step: `with monitor.step(tokens=4096): …`."""
-        return _Step(self, number, tokens, samples, seq_len)
+        return Step(self, number, tokens, samples, seq_len)
 
     def begin_phase(self, name: str, *, sync: bool = False) -> int:
         """A phase begins: one of `PHASES`, or a name of one's own. `sync`: all ranks meet in it.
@@ -164,9 +164,9 @@ class Monitor:
         lasted = float(begun - ended) if begun else NAN
         self._write_inner(_PHASE_END, flags, self._step, place, named, lasted, (ended, time_ns()))
 
-    def phase(self, name: str, sync: bool = False) -> _Phase:
+    def phase(self, name: str, sync: bool = False) -> Phase:
         """A phase: `checkpoint`, `eval`, `forward`, … or a name of one's own."""
-        return _Phase(self, name, sync)
+        return Phase(self, name, sync)
 
     def data(self, loader: Iterable[Batch]) -> Data[Batch]:
         """The loader's batches, each wait marked; may be gone through again and again."""
@@ -227,7 +227,7 @@ class Monitor:
         return -1 if self._ring is None else self._ring.name(text)
 
     def _place(self, name: str) -> tuple[int, float]:
-        """Of a phase that has a name of its own; where the table of names is full it is `other` without one."""
+        """Of a phase with a name of its own; `other` without one where the table of names is full."""
         number = self._name(name)
         found = (_OTHER, float(number) if number >= 0 else NAN)
         if number >= 0:
@@ -263,30 +263,3 @@ class Monitor:
 
 def _nowhere(*record: Any, **options: Any) -> int:
     return 0
-
-
-class _Step:
-    __slots__ = ("_counts", "_monitor", "_number")
-
-    def __init__(self, monitor: Monitor, number: int | None, *counts: Any) -> None:
-        self._monitor, self._number, self._counts = monitor, number, counts
-
-    def __enter__(self) -> None:
-        tokens, samples, seq_len = self._counts
-        self._monitor.begin_step(self._number, tokens=tokens, samples=samples, seq_len=seq_len)
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:  # fmt: skip
-        self._monitor.end_step(has_failed=kind is not None)
-
-
-class _Phase:
-    __slots__ = ("_monitor", "_name", "_sync")
-
-    def __init__(self, monitor: Monitor, name: str, sync: bool) -> None:
-        self._monitor, self._name, self._sync = monitor, name, sync
-
-    def __enter__(self) -> None:
-        self._monitor.begin_phase(self._name, sync=self._sync)
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:  # fmt: skip
-        self._monitor.end_phase(self._name, sync=self._sync, has_failed=kind is not None)

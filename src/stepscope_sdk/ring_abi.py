@@ -62,7 +62,9 @@ HEADER = (
     Field("task", "s", 992, 128, "the platform's own task id, by a configured environment name"),
     Field("framework", "s", 1120, 64, "such as torch 2.13.0, once it is known"),
     Field("script", "s", 1184, 128, "the file name of the training script, without its folder"),
-    Field("device_uuids", "s", 1312, 1024, "UUIDs joined by commas: of visible devices, later of the one in use"),
+    Field(
+        "device_uuids", "s", 1312, 1024, "UUIDs joined by commas: of visible devices, later of the one in use"
+    ),
     Field("names", "s", 4096, 4096, "64 names of 64 bytes: of values, custom phases and modules"),
 )
 NAME_BYTES, MAX_NAMES = 64, 64

@@ -1,6 +1,7 @@
 """The monitor of this process: the only place of the core that reads environment, clock and files.
 
-`STEPSCOPE_DISABLE=1` or `STEPSCOPE=off` switches all off; `STEPSCOPE_VERBOSE=1` says on stderr why there are no marks.
+`STEPSCOPE_DISABLE=1` or `STEPSCOPE=off` switches all off; `STEPSCOPE_VERBOSE=1` says on stderr why there are
+no marks.
 """
 
 from __future__ import annotations
