@@ -342,7 +342,7 @@ def _device_name(observed: Observed) -> str:
     if device.uuid:
         return device.uuid
     if not has_device(observed):
-        return "cpu"
+        return device.kind or "cpu"
     return (
         observed.rank.accelerator if device.index is None else f"{observed.rank.accelerator}:{device.index}"
     )
