@@ -119,7 +119,11 @@ def wrap(torch: ModuleType, marks: Marks) -> None:
     _wrap_backward(torch, marks, wrapper, roots)
     _wrap_distributed(torch, marks, wrapper)
     for module, owner, name, phase in WRITERS:
-        watch(module, functools.partial(_wrap_writer, wrapper, owner, name, phase))
+        then = functools.partial(_wrap_writer, wrapper, owner, name, phase)
+        if module == "torch":
+            then(torch)  # which is still being imported as the import system sees it
+        else:
+            watch(module, then)
     watch("torch._dynamo.callback", lambda dynamo: _wrap_compile(dynamo, marks, wrapper))
 
 
