@@ -109,7 +109,9 @@ def diagnosed(
         analyses, inputs, options.catalog, job, beside.issues, has_others=bool(bare) or beside.has_any
     )
     is_whole = data.is_whole_job(analyses)
-    told = findings([*rows, *bare], is_whole, options.job, options.lang, job.late_ranks)
+    told = findings(
+        [*rows, *bare], is_whole, options.job, options.lang, job.late_ranks, tuple(options.catalog)
+    )
     found = [each.finding for each in told]
     most = _most_rows(len(analyses))
     operators = tuple(operator for analysis in analyses for operator in analysis.operators[:most])

@@ -18,8 +18,8 @@ from stepscope.offline.read import Read
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MarksGiven:
-    """What the marks of one run say: an analysis and a log a rank. `reads` are all reads, those that hold nothing
-    but marks of another run with that as their error."""
+    """What the marks of one run say: an analysis and a log a rank. `reads` are all reads, those that hold
+    nothing but marks of another run with that as their error."""
 
     reads: list[Read]
     analyses: tuple[RankAnalysis, ...] = ()
@@ -37,9 +37,7 @@ def marks_of(
     chosen = _latest([marks for _, marks in placed])
     used = [(n, marks) for (n, marks), keep in zip(placed, chosen, strict=True) if keep]
     places = {n for n, _ in used}
-    told = [
-        _of_another_run(read) if read.marks and n not in places else read for n, read in enumerate(reads)
-    ]
+    told = [_of_another_run(read) if read.marks and n not in places else read for n, read in enumerate(reads)]
     ours = [marks for _, marks in used if rank is None or marks.identity.rank in (None, rank)]
     marked = analyse_marks(ours, steps)
     logs = tuple(

@@ -34,7 +34,7 @@ class StepSums(Mapping[int, Mapping[str, int]]):
         if at == len(self.number) or int(self.number[at]) != step:
             raise KeyError(step)
         row = self.table[at].tolist()
-        found = {name: ns for name, ns in zip(KEYS, row, strict=True)}
+        found = dict(zip(KEYS, row, strict=True))
         return {"total_ns": int(self.total_ns[at]), "idle_ns": sum(row[IDLE]), **found}
 
     def __iter__(self) -> Iterator[int]:
@@ -172,9 +172,9 @@ class Accounted:
             numbers["python_stall_ns"] = float(took[is_long].sum())
             whole = int(took[is_python].sum())
             own = is_python & self.pieces.is_named[piece]
-            best = max((int(took[own & (label == n)].sum()) for n in np.unique(label[own]).tolist()), default=0)
+            best = max(
+                (int(took[own & (label == n)].sum()) for n in np.unique(label[own]).tolist()), default=0
+            )
             if whole:
                 numbers["python_named_share"] = best / whole
         return found, numbers
-
-

@@ -7,7 +7,15 @@ import numpy as np
 from stepscope.analyse.marked.account import Accounted
 from stepscope.analyse.marked.meeting import Met
 from stepscope.model.analysis import DeviceAnalysis
-from stepscope.model.peer import MAP_PARTS, SEGMENT_PARTS, CollectiveTable, KernelTable, PeerTable, StepTable, Strip
+from stepscope.model.peer import (
+    MAP_PARTS,
+    SEGMENT_PARTS,
+    CollectiveTable,
+    KernelTable,
+    PeerTable,
+    StepTable,
+    Strip,
+)
 from stepscope.model.trace import ABSENT_I64, I64
 
 GROUP = "marks"

@@ -1,7 +1,7 @@
 """Marks of all ranks of a job to one `RankAnalysis` a rank. Pure.
 
-The ranks come together because only together do they tell computing from waiting: what a rank spends in a backward
-pass before the last one has begun its own is waiting, whatever its own marks call it.
+The ranks come together because only together do they tell computing from waiting: what a rank spends in a
+backward pass before the last one has begun its own is waiting, whatever its own marks call it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from stepscope.analyse.variation import variation
 from stepscope.model import report
 from stepscope.model.analysis import ALL_ACCOUNTING, RankAnalysis
 from stepscope.model.mark import PHASES, RankMarks
+from stepscope.model.peer import PeerTable
 
 SETTLES = "a trace of a few steps (stepscope takes one on request, or torch.profiler)"
 STRAGGLER = "straggler"
@@ -27,8 +28,8 @@ STRAGGLER = "straggler"
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """The ranks of one run by their marks. `why_not` says why nobody is held against the others, where there are
-    several."""
+    """The ranks of one run by their marks. `why_not` says why nobody is held against the others, where there
+    are several."""
 
     analyses: tuple[RankAnalysis, ...] = ()
     withheld: tuple[report.Withheld, ...] = ()
@@ -93,7 +94,9 @@ def _account(marks: RankMarks, of: Tiles, met: Met, *, is_met: bool) -> Accounte
 def _tells(marks: RankMarks, *, is_met: bool) -> frozenset[str]:
     """Parts of the accounting that are known: a phase that was never marked may have been there unmarked."""
     seen = {PART_OF_PHASE[PHASES[n]] for n in np.unique(marks.phases.phase).tolist()}
-    known = {f"idle.{name}" for name in seen & PART.keys() if name not in ("compute", "communication", "python")}
+    known = {
+        f"idle.{name}" for name in seen & PART.keys() if name not in ("compute", "communication", "python")
+    }
     if tells_all(marks):
         known |= {"idle.python", "idle.preprocess"}
     return frozenset(known | ({"communication_exposed"} if is_met else set()))
@@ -104,7 +107,7 @@ def _analysis(
 ) -> RankAnalysis:
     device = of.device(np.ones(len(of.tiles), dtype=bool))
     rank = marks.identity.rank
-    peers = ()
+    peers: tuple[PeerTable, ...] = ()
     if rank is not None and world > 1 and can_meet and len(met):
         peers = (peer_table(of, met, device, world_size=world, host=host_of(marks), least_step=least_step),)
     return RankAnalysis(
@@ -114,7 +117,8 @@ def _analysis(
         withheld=(
             report.Withheld(
                 what=ALL_ACCOUNTING,
-                why="marks tell of the training loop alone: kernels and what a device did meanwhile are not in them",
+                why="marks tell of the training loop alone: kernels and what a device did meanwhile are "
+                "not in them",
                 would_settle=SETTLES,
             ),
         ),
@@ -176,8 +180,7 @@ def _withheld(met: Meetings, tiled: Sequence[Tiles], num_ranks: int) -> tuple[re
     longest = max((len(each) for each in tiled), default=0)
     if longest > MOST_STEPS:
         why = f"ranks are held against each other over their last {MOST_STEPS:,} of {longest:,} steps only"
-        return (report.Withheld(what=STRAGGLER, why=why, would_settle="a range of steps (--steps FIRST:LAST)"),)
+        return (
+            report.Withheld(what=STRAGGLER, why=why, would_settle="a range of steps (--steps FIRST:LAST)"),
+        )
     return ()
-
-
-
