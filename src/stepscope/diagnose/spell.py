@@ -1,13 +1,15 @@
 """Findings of a part of the run: causes that hold in some steps in a row, and hardly in the others. Pure.
 
 The rules are judged again on those steps alone. What they say there is the finding, with its steps; what it
-costs the whole run is said too. A finding of the whole run that lies in one such part is told of that part.
+costs the whole run is said too. A finding that the run has for such parts alone is told of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from stepscope.analyse.marked.account import StepSums
 from stepscope.detect.spell import spells
@@ -19,8 +21,6 @@ LEAST_PART = 0.5
 """Of a rule's threshold: a step that exceeds the ordinary by so much counts."""
 MOST_SPELLS = 3
 """Of one rule and row, the costliest."""
-HELD_SHARE = 0.8
-"""A cause of the whole run that lies to this part in spells is told of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +58,21 @@ def held(row: Row, catalog: Sequence[rules.Rule]) -> tuple[Row, tuple[Held, ...]
         narrow.sort(key=lambda each: -_time(each))
         whole = next((each for each in row.found if each.rule.id == rule.id), None)
         if whole is not None:
-            inside = sum(_time(each) for each in narrow)
-            if not narrow or inside < HELD_SHARE * (whole.cost_share or 0.0) * row.account.total_ns:
+            if not narrow or _beside(by_step, part, narrow) >= threshold:
                 continue
             told.add(rule.id)
         result += narrow[:MOST_SPELLS]
     kept = tuple(each for each in row.found if each.rule.id not in told)
     return replace(row, found=kept), tuple(result)
+
+
+def _beside(by_step: StepSums, part: str, narrow: Sequence[Held]) -> float:
+    """The cause's share of the steps that lie in no spell."""
+    outside = np.ones(len(by_step), dtype=bool)
+    for each in narrow:
+        outside &= (by_step.number < each.steps[0]) | (by_step.number > each.steps[1])
+    took = float(by_step.total_ns[outside].sum())
+    return float(by_step.column(part.removeprefix("idle."))[outside].sum()) / took if took else 0.0
 
 
 def _part(rule: rules.Rule) -> str | None:

@@ -43,11 +43,25 @@ class StepSums(Mapping[int, Mapping[str, int]]):
     def __len__(self) -> int:
         return len(self.number)
 
+    def column(self, cause: str) -> I64:
+        """Time of an idle cause in each step, in nanoseconds."""
+        found: I64 = self.table[:, PART[cause]]
+        return found
+
     def share(self, cause: str) -> npt.NDArray[np.float64]:
         """Time of an idle cause in each step, of the median step."""
         usual = max(float(np.median(self.total_ns)), 1.0) if len(self.total_ns) else 1.0
-        result: npt.NDArray[np.float64] = self.table[:, PART[cause]] / usual
+        result: npt.NDArray[np.float64] = self.column(cause) / usual
         return result
+
+
+LEAST_PERIOD = 5
+"""What comes in every other step, or in every third, is what steps do."""
+
+
+def is_at_intervals(varied: report.Variation | None) -> bool:
+    """Whether slow steps come at a period, and seldom."""
+    return varied is not None and (varied.period_steps or 0) >= LEAST_PERIOD
 
 
 _WORK = ("compute", "communication", "copy")
@@ -70,6 +84,14 @@ class Accounted:
     table: I64
     tells: frozenset[str]
     """Parts of the accounting that these marks tell of."""
+
+    def computed(self) -> dict[str, int]:
+        """Time of each computing phase in the counted and marked steps, by name."""
+        places = np.flatnonzero(self.tiles.mask("counted", "marked"))
+        _, piece, low, high = self.pieces.within(self.tiles.start_ns[places], self.tiles.end_ns[places])
+        mine = self.pieces.part[piece] == PART["compute"]
+        label, took = self.pieces.label[piece][mine], (high - low)[mine]
+        return {self.pieces.labels[n]: int(took[label == n].sum()) for n in np.unique(label).tolist()}
 
     def device(self, chosen: Flags) -> DeviceAnalysis:
         """The device row of the chosen tiles, of which those of use `counted` and `marked` count."""
@@ -101,7 +123,10 @@ class Accounted:
             copy_exposed_ns=named["copy_exposed_ns"],
             idle_ns=named["idle_ns"],
             idle=idle_struct(named),
-            communication=report.Communication(total_ns=talk, hidden_ns=0) if talk else None,
+            # Ranks that meet have it even where they never wait.
+            communication=report.Communication(total_ns=talk, hidden_ns=0)
+            if talk or "communication_exposed" in self.tells
+            else None,
             host=self._host(named),
             variation=varied,
             status="ok",
@@ -165,7 +190,8 @@ class Accounted:
         if "idle.python" in self.tells:
             is_python = part == PART["python"]
             is_long = is_python & (took >= LONG_NS)
-            if varied is not None and varied.period_steps is not None:
+            if is_at_intervals(varied):
+                assert varied is not None
                 # What comes at intervals is a rule of its own, as long as nothing names it.
                 slow = np.isin(self.tiles.number[places[window]], np.array(varied.slow_steps))
                 is_long &= ~slow | self.pieces.is_named[piece]

@@ -6,12 +6,13 @@ backward pass before the last one has begun its own is waiting, whatever its own
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median_low
 
 import numpy as np
 
-from stepscope.analyse.marked.account import Accounted
+from stepscope.analyse.marked.account import Accounted, is_at_intervals
 from stepscope.analyse.marked.meeting import Meetings, Met, host_of, meetings, on_one_clock
 from stepscope.analyse.marked.peer import MOST_STEPS, peer_table
 from stepscope.analyse.marked.piece import PART, PART_OF_PHASE, pieces, tells_all
@@ -53,11 +54,26 @@ def analyse_marks(ranks: Sequence[RankMarks], steps: tuple[int, int] | None = No
         for r, t, m in zip(ranks, tiled, met.rows, strict=True)
     ]
     least = max((int(t.number[-MOST_STEPS]) for t in tiled if len(t) > MOST_STEPS), default=-(1 << 62))
+    beyond = _beyond([each.computed() for each in accounts])
     analyses = tuple(
-        _analysis(r, a, m, world, least, can_meet=met.why_not is None)
-        for r, a, m in zip(ranks, accounts, met.rows, strict=True)
+        _analysis(r, a, m, world, least, b, can_meet=met.why_not is None)
+        for r, a, m, b in zip(ranks, accounts, met.rows, beyond, strict=True)
     )
     return Marked(analyses, _withheld(met, tiled, len(numbers)))
+
+
+def _beyond(computed: Sequence[Mapping[str, int]]) -> list[str | None]:
+    """Of each rank the computing phase that takes most beyond the lower median of the others; `None` where none
+    does."""
+    result: list[str | None] = []
+    for n, own in enumerate(computed):
+        others = [each for m, each in enumerate(computed) if m != n]
+        more = {
+            name: took - median_low([each.get(name, 0) for each in others]) for name, took in own.items() if others
+        }
+        worst = max(more, key=lambda name: more[name], default=None)
+        result.append(worst if worst is not None and more[worst] > 0 else None)
+    return result
 
 
 def _only(of: Tiles, steps: tuple[int, int]) -> Tiles:
@@ -79,7 +95,8 @@ def _account(marks: RankMarks, of: Tiles, met: Met, *, is_met: bool) -> Accounte
     took = of.end_ns - of.start_ns
     varied = variation(of.number[scope], took[scope], counted[scope])
     pausing: frozenset[int] = frozenset()
-    if varied is not None and varied.period_steps is not None:
+    if is_at_intervals(varied):
+        assert varied is not None
         pausing = frozenset(np.flatnonzero(np.isin(of.number, varied.slow_steps)).tolist())
     found = pieces(marks, of, pausing)
     if is_met:
@@ -103,13 +120,20 @@ def _tells(marks: RankMarks, *, is_met: bool) -> frozenset[str]:
 
 
 def _analysis(
-    marks: RankMarks, of: Accounted, met: Met, world: int, least_step: int, *, can_meet: bool
+    marks: RankMarks,
+    of: Accounted,
+    met: Met,
+    world: int,
+    least_step: int,
+    beyond: str | None,
+    *,
+    can_meet: bool,
 ) -> RankAnalysis:
     device = of.device(np.ones(len(of.tiles), dtype=bool))
     rank = marks.identity.rank
     peers: tuple[PeerTable, ...] = ()
     if rank is not None and world > 1 and can_meet and len(met):
-        peers = (peer_table(of, met, device, world_size=world, host=host_of(marks), least_step=least_step),)
+        peers = (peer_table(of, met, device, world_size=world, host=host_of(marks), least_step=least_step, beyond=beyond),)
     return RankAnalysis(
         rank=rank,
         world_size=world or None,
