@@ -7,12 +7,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from stepscope.analyse.marked import analyse_marks
 from stepscope.analyse.marked.log import log_of_marks
-from stepscope.model.analysis import RankAnalysis
+from stepscope.analyse.marked.rank import NOT_MARKED, Marked, analyse_marks
 from stepscope.model.log import Log
 from stepscope.model.mark import RankMarks
-from stepscope.model.report import Withheld
 from stepscope.offline.read import Read
 
 
@@ -22,9 +20,8 @@ class MarksGiven:
     nothing but marks of another run with that as their error."""
 
     reads: list[Read]
-    analyses: tuple[RankAnalysis, ...] = ()
+    marked: Marked = NOT_MARKED
     logs: tuple[Log, ...] = ()
-    withheld: tuple[Withheld, ...] = ()
 
 
 def marks_of(
@@ -45,7 +42,7 @@ def marks_of(
         for n, marks in used
         if rank is None or marks.identity.rank in (None, rank)
     )
-    return MarksGiven(told, marked.analyses, logs, marked.withheld)
+    return MarksGiven(told, marked, logs)
 
 
 def _latest(rings: Sequence[RankMarks]) -> list[bool]:

@@ -9,10 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.analyse.account import WindowSums, idle_struct, step_parts
+from stepscope.analyse.activity import CELL_NS, MOST_CELLS
 from stepscope.analyse.marked.piece import PART, Pieces
 from stepscope.analyse.marked.tile import Tiles
 from stepscope.analyse.variation import periodic_excess_ns, variation
 from stepscope.model import report
+from stepscope.model.activity import Activity
 from stepscope.model.analysis import Culprit, DeviceAnalysis
 from stepscope.model.peer import SEGMENT_PARTS
 from stepscope.model.trace import I64
@@ -148,10 +150,32 @@ class Accounted:
             numbers=numbers,
             tells=self.tells,
             within=self._within,
+            activity=self._activity(scope),
         )
 
     def _within(self, first: int, last: int) -> DeviceAnalysis:
         return self.device((self.tiles.number >= first) & (self.tiles.number <= last))
+
+    def _activity(self, scope: Flags) -> Activity | None:
+        """When it waited for input, in equal cells, for the join with counters of its host and device."""
+        places = np.flatnonzero(scope)
+        if not len(places) or "idle.input" not in self.tells:
+            return None
+        start, end = int(self.tiles.start_ns[places[0]]), int(self.tiles.end_ns[places[-1]])
+        if end <= start:
+            return None
+        cell = CELL_NS * max(1, -(-(end - start) // (CELL_NS * MOST_CELLS)))
+        edges = start + cell * np.arange(-(-(end - start) // cell) + 1, dtype=np.int64)
+        waits = self.pieces.table(edges[:-1], edges[1:])[:, PART["input"]]
+        tiles = self.tiles
+        return Activity(
+            start_ns=start,
+            cell_ns=cell,
+            parts={"idle_input": waits.astype(np.float64)},
+            step_start_ns=tiles.start_ns[scope],
+            step_end_ns=tiles.end_ns[scope],
+            step_number=tiles.number[scope],
+        )
 
     def _host(self, named: Mapping[str, int]) -> report.HostShares | None:
         if "idle.input" not in self.tells or not named["total_ns"]:

@@ -25,10 +25,17 @@ STRIP_CELLS = 1_200
 
 
 def peer_table(
-    of: Accounted, met: Met, device: DeviceAnalysis, *, world_size: int, host: str | None, least_step: int, beyond: str | None
+    of: Accounted,
+    met: Met,
+    device: DeviceAnalysis,
+    *,
+    world_size: int,
+    host: str | None,
+    least_step: int,
+    beyond: str | None,
 ) -> PeerTable:
-    """The table of one rank from step `least_step` on. `beyond` is the phase in which it computes longer than its
-    peers."""
+    """The table of one rank from step `least_step` on. `beyond` is the phase in which it computes longer
+    than its peers."""
     tiles = of.tiles
     scope = tiles.mask("counted", "marked") & (tiles.number >= least_step)
     mine = np.isin(met.step, tiles.number[scope])

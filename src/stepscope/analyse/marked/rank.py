@@ -36,6 +36,9 @@ class Marked:
     withheld: tuple[report.Withheld, ...] = ()
 
 
+NOT_MARKED = Marked()
+
+
 def analyse_marks(ranks: Sequence[RankMarks], steps: tuple[int, int] | None = None) -> Marked:
     """Every rank of one run; `steps` keeps only these numbers (inclusive). A rank without a whole step gives
     none."""
@@ -63,13 +66,15 @@ def analyse_marks(ranks: Sequence[RankMarks], steps: tuple[int, int] | None = No
 
 
 def _beyond(computed: Sequence[Mapping[str, int]]) -> list[str | None]:
-    """Of each rank the computing phase that takes most beyond the lower median of the others; `None` where none
-    does."""
+    """Of each rank the computing phase that takes most beyond the lower median of the others; `None` where
+    none does."""
     result: list[str | None] = []
     for n, own in enumerate(computed):
         others = [each for m, each in enumerate(computed) if m != n]
         more = {
-            name: took - median_low([each.get(name, 0) for each in others]) for name, took in own.items() if others
+            name: took - median_low([each.get(name, 0) for each in others])
+            for name, took in own.items()
+            if others
         }
         worst = max(more, key=lambda name: more[name], default=None)
         result.append(worst if worst is not None and more[worst] > 0 else None)
@@ -133,7 +138,11 @@ def _analysis(
     rank = marks.identity.rank
     peers: tuple[PeerTable, ...] = ()
     if rank is not None and world > 1 and can_meet and len(met):
-        peers = (peer_table(of, met, device, world_size=world, host=host_of(marks), least_step=least_step, beyond=beyond),)
+        peers = (
+            peer_table(
+                of, met, device, world_size=world, host=host_of(marks), least_step=least_step, beyond=beyond
+            ),
+        )
     return RankAnalysis(
         rank=rank,
         world_size=world or None,
@@ -155,8 +164,18 @@ def _analysis(
         accelerator="marks",
         peers=peers,
         pids=() if marks.identity.pid is None else (marks.identity.pid,),
-        uuids=marks.identity.device_uuids,
+        uuids=_own_devices(marks),
+        host=marks.identity.host,
     )
+
+
+def _own_devices(marks: RankMarks) -> tuple[str, ...]:
+    """UUID of the rank's own device, of a process that sees those of others too; empty where that is not
+    known."""
+    uuids, local = marks.identity.device_uuids, marks.identity.local_rank
+    if len(uuids) < 2:
+        return uuids
+    return (uuids[local],) if local is not None and 0 <= local < len(uuids) else ()
 
 
 def _steps(of: Tiles, rank: int | None) -> tuple[report.Step, ...]:
