@@ -525,6 +525,7 @@ SHAPE: dict[str, Any] = {
                 "of!": "…",
                 "overlaps_with": ["…"],
                 "num_steps": 0,
+                "steps_share": 0.0,
                 "is_bound": True,
             },
             "culprits": [

@@ -148,6 +148,8 @@ def _root(told: Told, every: Sequence[Told]) -> Told:
 
 
 def _share_of(told: Told) -> float:
+    if told.weighs is not None:
+        return told.weighs
     return told.finding.cost.share if told.finding.cost is not None else 0.0
 
 
@@ -163,6 +165,12 @@ def _of_finding(told: Told, inputs: Sequence[report.Input]) -> Text:
     bare = ("; no accelerator work was recorded", "；没有录到加速器任务") if is_bare else ("", "")
     once = _mostly(told)
     told_ = Text(en=f", {spent.en}", zh=f"，{spent.zh}")
+    if finding.cost.steps_share is not None and finding.subject.steps is not None:
+        first, last = finding.subject.steps
+        told_ = Text(
+            en=f" in steps {first} to {last}, {spent.en}, {percent(finding.cost.share)} of all steps",
+            zh=f"（第 {first} 至 {last} 步），{spent.zh}，占全部步的 {percent(finding.cost.share)}",
+        )
     if finding.cost.is_bound:
         told_ = Text(en=f"; at most {spent.en} can be won", zh=f"；至多可省：{spent.zh}")
     return Text(
@@ -227,8 +235,10 @@ def _nothing_found(row: Observed, num_rows: int, inputs: Sequence[report.Input])
     who, here = ("", "") if owner is None else (f", {owner.en}", f"，{owner.zh}")
     if is_marked(row):
         return Text(
-            en=f": by the marks of the loop no known cause reaches its threshold; {busy} of the time is forward, "
-            f"backward and optimizer, and what they spend it on only a trace tells; the largest other part is "
+            en=f": by the marks of the loop no known cause reaches its threshold; {busy} of the time is "
+            f"forward, "
+            f"backward and optimizer, and what they spend it on only a trace tells; the largest other part "
+            f"is "
             f"{share} ({name.en}{who})",
             zh=f"：据训练循环的标记，没有已知原因达到阈值；{busy} 的时间在前向、反向与优化器，"
             f"其内部去向须由 trace 说明；其余最大的部分为 {share}（{name.zh}{here}）",

@@ -254,9 +254,13 @@ def because(clear: Clear, lang: Lang) -> str:
     return Text(en=f"{told} (fires at {wanted})", zh=f"{told}（触发条件为 {wanted}）").in_(lang)
 
 
-def unmeasured(clause: Clause, lang: Lang) -> str:
+def unmeasured(clause: Clause, lang: Lang, *, is_marked: bool = False) -> str:
     """A clause that could not be checked, and which layer would."""
     if clause.feature.origin == "trace":
+        if is_marked:
+            return Text(
+                en=f"{limit(clause)} ({MARKS_ALONE.en})", zh=f"{limit(clause)}（{MARKS_ALONE.zh}）"
+            ).in_(lang)
         return Text(
             en=f"{limit(clause)} (this trace does not tell)", zh=f"{limit(clause)}（此 trace 中没有）"
         ).in_(lang)

@@ -125,5 +125,7 @@ class RankAnalysis:
     """Process ids of the host processes that launched its work, as in the trace."""
     uuids: tuple[str, ...] = ()
     """UUIDs of devices, where the trace names any."""
+    host: str | None = None
+    """The machine that it ran on, where its marks say so."""
     is_cut: bool = False
     """Events of the file are missing, nobody knows of which steps: no number of the accounting is judged."""

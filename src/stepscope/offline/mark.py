@@ -7,24 +7,21 @@ from collections.abc import Sequence
 
 import msgspec
 
-from stepscope.analyse.marked import analyse_marks
 from stepscope.analyse.marked.log import log_of_marks
-from stepscope.model.analysis import RankAnalysis
+from stepscope.analyse.marked.rank import NOT_MARKED, Marked, analyse_marks
 from stepscope.model.log import Log
 from stepscope.model.mark import RankMarks
-from stepscope.model.report import Withheld
 from stepscope.offline.read import Read
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MarksGiven:
-    """What the marks of one run say: an analysis and a log a rank. `reads` are all reads, those that hold nothing
-    but marks of another run with that as their error."""
+    """What the marks of one run say: an analysis and a log a rank. `reads` are all reads, those that hold
+    nothing but marks of another run with that as their error."""
 
     reads: list[Read]
-    analyses: tuple[RankAnalysis, ...] = ()
+    marked: Marked = NOT_MARKED
     logs: tuple[Log, ...] = ()
-    withheld: tuple[Withheld, ...] = ()
 
 
 def marks_of(
@@ -37,9 +34,7 @@ def marks_of(
     chosen = _latest([marks for _, marks in placed])
     used = [(n, marks) for (n, marks), keep in zip(placed, chosen, strict=True) if keep]
     places = {n for n, _ in used}
-    told = [
-        _of_another_run(read) if read.marks and n not in places else read for n, read in enumerate(reads)
-    ]
+    told = [_of_another_run(read) if read.marks and n not in places else read for n, read in enumerate(reads)]
     ours = [marks for _, marks in used if rank is None or marks.identity.rank in (None, rank)]
     marked = analyse_marks(ours, steps)
     logs = tuple(
@@ -47,7 +42,7 @@ def marks_of(
         for n, marks in used
         if rank is None or marks.identity.rank in (None, rank)
     )
-    return MarksGiven(told, marked.analyses, logs, marked.withheld)
+    return MarksGiven(told, marked, logs)
 
 
 def _latest(rings: Sequence[RankMarks]) -> list[bool]:

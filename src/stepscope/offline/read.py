@@ -323,7 +323,11 @@ def check_steps(steps: tuple[int, int], reads: Sequence[Read]) -> None:
         return
     if any(read.table is not None for read in reads):
         return
-    if any(((each.steps.step >= steps[0]) & (each.steps.step <= steps[1])).any() for r in reads for each in r.marks):
+    if any(
+        ((each.steps.step >= steps[0]) & (each.steps.step <= steps[1])).any()
+        for r in reads
+        for each in r.marks
+    ):
         return
     ranges = [read.recorded for read in reads if read.recorded is not None]
     there = (

@@ -1,7 +1,7 @@
 """Marks from rings, and from batches of an agent: records in, `RankMarks` out.
 
-A record says when and what; here beginnings meet their ends. Nothing is assumed of order over threads: where an
-end carries its own start that counts, elsewhere the latest open beginning of the same phase and name.
+A record says when and what; here beginnings meet their ends. Nothing is assumed of order over threads: where
+an end carries its own start that counts, elsewhere the latest open beginning of the same phase and name.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from stepscope_sdk import ring_abi as abi
 FORMAT = "step-ring"
 _KIND = {each.name: each.number for each in abi.KINDS}
 JUMP_NS, JUMP_SHARE = 1_000_000, 1e-3
-"""The wall clock jumped where it moved so far against the monotonic one, and by more than this share of the time
-between: what slews a clock moves it by 500 parts per million."""
+"""The wall clock jumped where it moved so far against the monotonic one, and by more than this share of the
+time between: what slews a clock moves it by 500 parts per million."""
 MOST_LOOKS = 64
 """Looks at one ring: each takes what lies before a record that was being written."""
 
@@ -44,8 +44,8 @@ def marks_of_ring(path: str) -> RankMarks:
 
 
 def marks_of_batches(batches: Sequence[batch.Marks]) -> list[RankMarks]:
-    """The rings that these batches are of, in the order in which they are first named. A record that came twice
-    counts once; one that never came is counted as lost."""
+    """The rings that these batches are of, in the order in which they are first named. A record that came
+    twice counts once; one that never came is counted as lost."""
     rings: dict[tuple[str, str], list[batch.Marks]] = {}
     for each in batches:
         rings.setdefault((each.host, each.ring), []).append(each)
@@ -99,13 +99,15 @@ def marks_of_records(
     at = records["mono_ns"] + np.int64(offset or 0)
     paired = _Pairing(names)
     rows = zip(
-        *(records[name].tolist() for name in ("kind", "flags", "step", "a", "b", "c")), at.tolist(), strict=True
+        *(records[name].tolist() for name in ("kind", "flags", "step", "a", "b", "c")),
+        at.tolist(),
+        strict=True,
     )
     for kind, flags, step, a, b, c, when in rows:
         paired.take(kind, flags, step, a, b, c, when)
     open_ = paired.open()
     return RankMarks(
-        identity=replace(identity, **paired.world),
+        identity=replace(identity, **paired.world),  # type: ignore[arg-type]
         steps=paired.step_columns(),
         phases=paired.phase_columns(),
         names=names,
@@ -249,7 +251,8 @@ class _Pairing:
         )
 
     def open(self) -> tuple[str, int] | None:
-        """(phase, since) of what it was in at the last record; what began steps ago and never ended is none."""
+        """(phase, since) of what it was in at the last record; what began steps ago and never ended is
+        none."""
         found: tuple[str, int] | None = None
         for (phase, name), waiting in self._open.items():
             for at, _, _, num_begun in waiting:

@@ -50,7 +50,9 @@ def _share(*parts: str, on_host: bool = False) -> Callable[[Observed], float | N
         if row.total_ns <= 0:
             return None
         if is_marked(observed):
-            return sum(part_ns(row, part) for part in parts) / row.total_ns if tells(observed, parts) else None
+            return (
+                sum(part_ns(row, part) for part in parts) / row.total_ns if tells(observed, parts) else None
+            )
         # Without device events a device may still have been there, unseen: then nothing is known of it.
         if not has_device(observed) and not (on_host and observed.rank.accelerator == "cpu"):
             return None

@@ -16,6 +16,8 @@ def _steps_with(cause: str, what: str) -> Feature:
     """How many steps have idle time of a cause; `None` without steps."""
 
     def value(observed: Observed) -> float | None:
+        if is_marked(observed) and not tells(observed, (f"idle.{cause}",)):
+            return None
         steps = observed.device.by_step.values()
         key = f"idle.{cause}_ns"
         had = sum(parts.get(key, 0) >= MARKED_SHARE * parts.get("total_ns", 0) > 0 for parts in steps)

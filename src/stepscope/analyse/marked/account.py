@@ -9,10 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.analyse.account import WindowSums, idle_struct, step_parts
+from stepscope.analyse.activity import CELL_NS, MOST_CELLS
 from stepscope.analyse.marked.piece import PART, Pieces
 from stepscope.analyse.marked.tile import Tiles
 from stepscope.analyse.variation import periodic_excess_ns, variation
 from stepscope.model import report
+from stepscope.model.activity import Activity
 from stepscope.model.analysis import Culprit, DeviceAnalysis
 from stepscope.model.peer import SEGMENT_PARTS
 from stepscope.model.trace import I64
@@ -34,7 +36,7 @@ class StepSums(Mapping[int, Mapping[str, int]]):
         if at == len(self.number) or int(self.number[at]) != step:
             raise KeyError(step)
         row = self.table[at].tolist()
-        found = {name: ns for name, ns in zip(KEYS, row, strict=True)}
+        found = dict(zip(KEYS, row, strict=True))
         return {"total_ns": int(self.total_ns[at]), "idle_ns": sum(row[IDLE]), **found}
 
     def __iter__(self) -> Iterator[int]:
@@ -43,11 +45,25 @@ class StepSums(Mapping[int, Mapping[str, int]]):
     def __len__(self) -> int:
         return len(self.number)
 
+    def column(self, cause: str) -> I64:
+        """Time of an idle cause in each step, in nanoseconds."""
+        found: I64 = self.table[:, PART[cause]]
+        return found
+
     def share(self, cause: str) -> npt.NDArray[np.float64]:
         """Time of an idle cause in each step, of the median step."""
         usual = max(float(np.median(self.total_ns)), 1.0) if len(self.total_ns) else 1.0
-        result: npt.NDArray[np.float64] = self.table[:, PART[cause]] / usual
+        result: npt.NDArray[np.float64] = self.column(cause) / usual
         return result
+
+
+LEAST_PERIOD = 5
+"""What comes in every other step, or in every third, is what steps do."""
+
+
+def is_at_intervals(varied: report.Variation | None) -> bool:
+    """Whether slow steps come at a period, and seldom."""
+    return varied is not None and (varied.period_steps or 0) >= LEAST_PERIOD
 
 
 _WORK = ("compute", "communication", "copy")
@@ -70,6 +86,14 @@ class Accounted:
     table: I64
     tells: frozenset[str]
     """Parts of the accounting that these marks tell of."""
+
+    def computed(self) -> dict[str, int]:
+        """Time of each computing phase in the counted and marked steps, by name."""
+        places = np.flatnonzero(self.tiles.mask("counted", "marked"))
+        _, piece, low, high = self.pieces.within(self.tiles.start_ns[places], self.tiles.end_ns[places])
+        mine = self.pieces.part[piece] == PART["compute"]
+        label, took = self.pieces.label[piece][mine], (high - low)[mine]
+        return {self.pieces.labels[n]: int(took[label == n].sum()) for n in np.unique(label).tolist()}
 
     def device(self, chosen: Flags) -> DeviceAnalysis:
         """The device row of the chosen tiles, of which those of use `counted` and `marked` count."""
@@ -101,7 +125,10 @@ class Accounted:
             copy_exposed_ns=named["copy_exposed_ns"],
             idle_ns=named["idle_ns"],
             idle=idle_struct(named),
-            communication=report.Communication(total_ns=talk, hidden_ns=0) if talk else None,
+            # Ranks that meet have it even where they never wait.
+            communication=report.Communication(total_ns=talk, hidden_ns=0)
+            if talk or "communication_exposed" in self.tells
+            else None,
             host=self._host(named),
             variation=varied,
             status="ok",
@@ -123,10 +150,32 @@ class Accounted:
             numbers=numbers,
             tells=self.tells,
             within=self._within,
+            activity=self._activity(scope),
         )
 
     def _within(self, first: int, last: int) -> DeviceAnalysis:
         return self.device((self.tiles.number >= first) & (self.tiles.number <= last))
+
+    def _activity(self, scope: Flags) -> Activity | None:
+        """When it waited for input, in equal cells, for the join with counters of its host and device."""
+        places = np.flatnonzero(scope)
+        if not len(places) or "idle.input" not in self.tells:
+            return None
+        start, end = int(self.tiles.start_ns[places[0]]), int(self.tiles.end_ns[places[-1]])
+        if end <= start:
+            return None
+        cell = CELL_NS * max(1, -(-(end - start) // (CELL_NS * MOST_CELLS)))
+        edges = start + cell * np.arange(-(-(end - start) // cell) + 1, dtype=np.int64)
+        waits = self.pieces.table(edges[:-1], edges[1:])[:, PART["input"]]
+        tiles = self.tiles
+        return Activity(
+            start_ns=start,
+            cell_ns=cell,
+            parts={"idle_input": waits.astype(np.float64)},
+            step_start_ns=tiles.start_ns[scope],
+            step_end_ns=tiles.end_ns[scope],
+            step_number=tiles.number[scope],
+        )
 
     def _host(self, named: Mapping[str, int]) -> report.HostShares | None:
         if "idle.input" not in self.tells or not named["total_ns"]:
@@ -165,16 +214,17 @@ class Accounted:
         if "idle.python" in self.tells:
             is_python = part == PART["python"]
             is_long = is_python & (took >= LONG_NS)
-            if varied is not None and varied.period_steps is not None:
+            if is_at_intervals(varied):
+                assert varied is not None
                 # What comes at intervals is a rule of its own, as long as nothing names it.
                 slow = np.isin(self.tiles.number[places[window]], np.array(varied.slow_steps))
                 is_long &= ~slow | self.pieces.is_named[piece]
             numbers["python_stall_ns"] = float(took[is_long].sum())
             whole = int(took[is_python].sum())
             own = is_python & self.pieces.is_named[piece]
-            best = max((int(took[own & (label == n)].sum()) for n in np.unique(label[own]).tolist()), default=0)
+            best = max(
+                (int(took[own & (label == n)].sum()) for n in np.unique(label[own]).tolist()), default=0
+            )
             if whole:
                 numbers["python_named_share"] = best / whole
         return found, numbers
-
-

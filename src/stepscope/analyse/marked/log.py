@@ -17,8 +17,8 @@ _DURING = ("checkpoint", "eval")
 
 
 def log_of_marks(marks: RankMarks, name: str, read_ns: int | None = None) -> Log:
-    """The log of one ring, called `name`. `read_ns` is when a ring was read whose writer was alive: until then it
-    made no further step."""
+    """The log of one ring, called `name`. `read_ns` is when a ring was read whose writer was alive: until
+    then it made no further step."""
     of = tiles(marks)
     progress = _progress(marks, of) if len(of) else None
     return Log(
@@ -64,10 +64,12 @@ def _beside(step: I64, of: I64, value: F64) -> F64:
 def _events(marks: RankMarks, read_ns: int | None) -> list[LogEvent]:
     rank, host, pid = marks.identity.rank, marks.identity.host, marks.identity.pid
 
-    def event(kind: str, what: str, text: str, at: int | None, severity: str = "info", step: int | None = None) -> LogEvent:
+    def event(
+        kind: str, what: str, text: str, at: int | None, severity: str = "info", step: int | None = None
+    ) -> LogEvent:
         return LogEvent(
-            kind=kind, what=what, text=text, at_ns=at, line=0, severity=severity, rank=rank, host=host, pid=pid,
-            step=step,
+            kind=kind, what=what, text=text, at_ns=at, line=0, severity=severity, rank=rank, host=host,
+            pid=pid, step=step,
         )  # fmt: skip
 
     found = []
@@ -84,7 +86,9 @@ def _events(marks: RankMarks, read_ns: int | None) -> list[LogEvent]:
             found.append(event(kind, f"{name}_end", f"{name} ends", end, step=number))
     if marks.open_phase in _DURING:
         kind = "checkpoint" if marks.open_phase == "checkpoint" else "change"
-        found.append(event(kind, f"{marks.open_phase}_start", f"{marks.open_phase} begins", marks.open_since_ns))
+        found.append(
+            event(kind, f"{marks.open_phase}_start", f"{marks.open_phase} begins", marks.open_since_ns)
+        )
     for each in marks.captures:
         stall = "" if each.stall_ns is None else f", it held the loop up for {each.stall_ns / 1e6:,.3g} ms"
         found.append(

@@ -1,7 +1,7 @@
 """Where ranks meet: phases that none of them leaves before the last has come, matched by step and order.
 
-Ranks of one boot of one host share a monotonic clock, so their times need no fit. Clocks of other hosts are laid
-over each other by the ends of the meetings.
+Ranks of one boot of one host share a monotonic clock, so their times need no fit. Clocks of other hosts are
+laid over each other by the ends of the meetings.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from stepscope.analyse.marked.tile import Tiles
 from stepscope.model.interval import Intervals, union
-from stepscope.model.mark import PHASES, Phases, RankMarks, Steps
+from stepscope.model.mark import PHASES, RankMarks
 from stepscope.model.trace import I64
 
 ENDS_NS = 2_000_000
@@ -27,8 +27,8 @@ ORDERS = 256
 
 @dataclass(frozen=True, slots=True)
 class Meetings:
-    """Of each rank, by start: `key` is equal on all ranks that meet, `step` the step's number, `wait_ns` until the
-    last rank came (0 of what was met alone). `why_not` where no rank waits for another in them."""
+    """Of each rank, by start: `key` is equal on all ranks that meet, `step` the step's number, `wait_ns`
+    until the last rank came (0 of what was met alone). `why_not` where no rank waits for another in them."""
 
     rows: tuple[Met, ...]
     why_not: str | None = None
@@ -74,16 +74,15 @@ def _moved(marks: RankMarks, by_ns: int) -> RankMarks:
     def moved(when: int | None) -> int | None:
         return None if when is None else when + by_ns
 
-    def columns(of: Steps | Phases) -> Steps | Phases:
-        return replace(of, start_ns=of.start_ns + by_ns, end_ns=of.end_ns + by_ns)
-
+    steps, phases = marks.steps, marks.phases
     return replace(
         marks,
-        steps=columns(marks.steps),
-        phases=columns(marks.phases),
+        steps=replace(steps, start_ns=steps.start_ns + by_ns, end_ns=steps.end_ns + by_ns),
+        phases=replace(phases, start_ns=phases.start_ns + by_ns, end_ns=phases.end_ns + by_ns),
         values={name: replace(each, at_ns=each.at_ns + by_ns) for name, each in marks.values.items()},
         captures=tuple(
-            replace(each, start_ns=each.start_ns + by_ns, end_ns=moved(each.end_ns)) for each in marks.captures
+            replace(each, start_ns=each.start_ns + by_ns, end_ns=moved(each.end_ns))
+            for each in marks.captures
         ),
         start_ns=moved(marks.start_ns),
         last_ns=moved(marks.last_ns),
@@ -121,14 +120,16 @@ def meetings(ranks: Sequence[RankMarks], tiles: Sequence[Tiles]) -> Meetings:
     if broken > MOST_BROKEN:
         return Meetings(
             tuple(rows),
-            f"in {100 * broken:.0f} % of the phases that are marked as meetings a rank leaves before the last one "
+            f"in {100 * broken:.0f} % of the phases that are marked as meetings a rank leaves before the "
+            f"last one "
             "comes: the host does not wait there",
         )
     wait = np.where(several[which], np.clip(last[which] - start, 0, np.maximum(end - start, 0)), 0)
     bounds = np.searchsorted(rank, np.arange(len(rows) + 1)).tolist()
     return Meetings(
         tuple(
-            replace(each, wait_ns=wait[low:high]) for each, low, high in zip(rows, bounds, bounds[1:], strict=False)
+            replace(each, wait_ns=wait[low:high])
+            for each, low, high in zip(rows, bounds, bounds[1:], strict=False)
         )
     )
 
@@ -155,7 +156,9 @@ def _of_rank(marks: RankMarks, tiles: Tiles, tokens: dict[str, int]) -> Met:
 
 def _name(marks: RankMarks, n: int) -> str:
     place = int(marks.phases.name[n])
-    return f"{PHASES[int(marks.phases.phase[n])]}/{marks.names[place] if 0 <= place < len(marks.names) else ''}"
+    return (
+        f"{PHASES[int(marks.phases.phase[n])]}/{marks.names[place] if 0 <= place < len(marks.names) else ''}"
+    )
 
 
 def _occurrence(step: I64, token: I64) -> I64:

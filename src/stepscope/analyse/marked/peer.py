@@ -7,7 +7,15 @@ import numpy as np
 from stepscope.analyse.marked.account import Accounted
 from stepscope.analyse.marked.meeting import Met
 from stepscope.model.analysis import DeviceAnalysis
-from stepscope.model.peer import MAP_PARTS, SEGMENT_PARTS, CollectiveTable, KernelTable, PeerTable, StepTable, Strip
+from stepscope.model.peer import (
+    MAP_PARTS,
+    SEGMENT_PARTS,
+    CollectiveTable,
+    KernelTable,
+    PeerTable,
+    StepTable,
+    Strip,
+)
 from stepscope.model.trace import ABSENT_I64, I64
 
 GROUP = "marks"
@@ -17,9 +25,17 @@ STRIP_CELLS = 1_200
 
 
 def peer_table(
-    of: Accounted, met: Met, device: DeviceAnalysis, *, world_size: int, host: str | None, least_step: int
+    of: Accounted,
+    met: Met,
+    device: DeviceAnalysis,
+    *,
+    world_size: int,
+    host: str | None,
+    least_step: int,
+    beyond: str | None,
 ) -> PeerTable:
-    """The table of one rank from step `least_step` on."""
+    """The table of one rank from step `least_step` on. `beyond` is the phase in which it computes longer
+    than its peers."""
     tiles = of.tiles
     scope = tiles.mask("counted", "marked") & (tiles.number >= least_step)
     mine = np.isin(met.step, tiles.number[scope])
@@ -67,7 +83,10 @@ def peer_table(
             tiles.mask("counted")[scope],
         ),
         kernels=KernelTable(empty, np.empty(0, dtype=np.int32), empty, empty),
-        culprits={cause: found[0].name for cause, found in device.culprits.items() if found},
+        culprits={
+            **{cause: found[0].name for cause, found in device.culprits.items() if found},
+            **({"compute": beyond} if beyond is not None else {}),
+        },
         strip=_strip(of, tiles.start_ns[scope], tiles.end_ns[scope]),
     )
 

@@ -1,13 +1,14 @@
 """Where the time of a rank's steps went by its marks: disjoint pieces that cover every tile exactly.
 
-Of nested phases the innermost counts, except that a checkpoint and an evaluation win over what runs inside them.
-A phase that holds a whole step runs beside the loop, or around it, and says nothing of its steps.
+Of nested phases the innermost counts, except that a checkpoint and an evaluation win over what runs inside
+them. A phase that holds a whole step runs beside the loop, or around it, and says nothing of its steps.
 """
 
 from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -60,7 +61,9 @@ class Pieces:
     def __len__(self) -> int:
         return len(self.start)
 
-    def within(self, start_ns: I64, end_ns: I64) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], I64, I64]:
+    def within(
+        self, start_ns: I64, end_ns: I64
+    ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], I64, I64]:
         """(window, piece, start, end) of every overlap with any windows."""
         return pairs(start_ns, end_ns, self.start, self.end)
 
@@ -116,7 +119,9 @@ def pieces(marks: RankMarks, tiles: Tiles, pausing: frozenset[int] = frozenset()
     rank_of = np.array([name in OVER for name in PHASES])[phases.phase] if len(phases) else kept
     which, start, end = _innermost(phases.start_ns, phases.end_ns, rank_of, np.flatnonzero(kept))
     name_of = [
-        marks.names[name] if phase == PHASES.index("other") and 0 <= name < len(marks.names) else PHASES[phase]
+        marks.names[name]
+        if phase == PHASES.index("other") and 0 <= name < len(marks.names)
+        else PHASES[phase]
         for phase, name in zip(phases.phase.tolist(), phases.name.tolist(), strict=True)
     ]
     label_of = np.array([labels.place(text) for text in name_of] or [0], dtype=np.int32)
@@ -130,12 +135,12 @@ def pieces(marks: RankMarks, tiles: Tiles, pausing: frozenset[int] = frozenset()
     label = label_of[which[at]] if len(at) else np.empty(0, dtype=np.int32)
     named = Pieces(low, high, part, label, np.ones(len(low), dtype=bool), ())
     rest = _rest(named, tile, tiles, labels, is_whole=is_whole, pausing=pausing)
-    columns = [
+    start, end, part, label, is_named = (
         np.concatenate([getattr(each, name) for each in (named, rest)])
         for name in ("start", "end", "part", "label", "is_named")
-    ]
-    order = np.argsort(columns[0], kind="stable")
-    return Pieces(*(column[order] for column in columns), tuple(labels.places))  # type: ignore[arg-type]
+    )
+    order = np.argsort(start, kind="stable")
+    return Pieces(start[order], end[order], part[order], label[order], is_named[order], tuple(labels.places))
 
 
 def _around(start: I64, end: I64, tiles: Tiles) -> npt.NDArray[np.bool_]:
@@ -156,7 +161,7 @@ def _innermost(
     found: list[tuple[int, int, int]] = []
     rows = iter([(int(start[n]), int(end[n]), bool(is_over[n]), n) for n in chosen.tolist()])
     waiting = next(rows, None)
-    for low, high in zip(points, points[1:], strict=False):
+    for low, high in pairwise(points):
         while waiting is not None and waiting[0] <= low:
             heapq.heappush(open_, (not waiting[2], -waiting[3], waiting[1]))
             waiting = next(rows, None)
@@ -196,8 +201,8 @@ def _rest(
         mine = list(zip(*(column[low:high] for column in every), strict=True))
         working = next((start for start, _, part, _ in mine if part == compute), None)
         fetching = next((start for start, _, part, _ in mine if part == data), None)
-        # Steps that leave no gap begin where the last one ended: then the loader's call tells where the loop's
-        # body begins.
+        # Steps that leave no gap begin where the last one ended: then the loader's call tells where the
+        # loop's body begins.
         is_apart = own - begin > TILES_NS
         body = own if is_apart or fetching is None or fetching < own else fetching
         if working is not None and body > working:

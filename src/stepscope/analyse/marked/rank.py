@@ -1,17 +1,18 @@
 """Marks of all ranks of a job to one `RankAnalysis` a rank. Pure.
 
-The ranks come together because only together do they tell computing from waiting: what a rank spends in a backward
-pass before the last one has begun its own is waiting, whatever its own marks call it.
+The ranks come together because only together do they tell computing from waiting: what a rank spends in a
+backward pass before the last one has begun its own is waiting, whatever its own marks call it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median_low
 
 import numpy as np
 
-from stepscope.analyse.marked.account import Accounted
+from stepscope.analyse.marked.account import Accounted, is_at_intervals
 from stepscope.analyse.marked.meeting import Meetings, Met, host_of, meetings, on_one_clock
 from stepscope.analyse.marked.peer import MOST_STEPS, peer_table
 from stepscope.analyse.marked.piece import PART, PART_OF_PHASE, pieces, tells_all
@@ -20,6 +21,7 @@ from stepscope.analyse.variation import variation
 from stepscope.model import report
 from stepscope.model.analysis import ALL_ACCOUNTING, RankAnalysis
 from stepscope.model.mark import PHASES, RankMarks
+from stepscope.model.peer import PeerTable
 
 SETTLES = "a trace of a few steps (stepscope takes one on request, or torch.profiler)"
 STRAGGLER = "straggler"
@@ -27,11 +29,14 @@ STRAGGLER = "straggler"
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """The ranks of one run by their marks. `why_not` says why nobody is held against the others, where there are
-    several."""
+    """The ranks of one run by their marks. `why_not` says why nobody is held against the others, where there
+    are several."""
 
     analyses: tuple[RankAnalysis, ...] = ()
     withheld: tuple[report.Withheld, ...] = ()
+
+
+NOT_MARKED = Marked()
 
 
 def analyse_marks(ranks: Sequence[RankMarks], steps: tuple[int, int] | None = None) -> Marked:
@@ -52,11 +57,28 @@ def analyse_marks(ranks: Sequence[RankMarks], steps: tuple[int, int] | None = No
         for r, t, m in zip(ranks, tiled, met.rows, strict=True)
     ]
     least = max((int(t.number[-MOST_STEPS]) for t in tiled if len(t) > MOST_STEPS), default=-(1 << 62))
+    beyond = _beyond([each.computed() for each in accounts])
     analyses = tuple(
-        _analysis(r, a, m, world, least, can_meet=met.why_not is None)
-        for r, a, m in zip(ranks, accounts, met.rows, strict=True)
+        _analysis(r, a, m, world, least, b, can_meet=met.why_not is None)
+        for r, a, m, b in zip(ranks, accounts, met.rows, beyond, strict=True)
     )
     return Marked(analyses, _withheld(met, tiled, len(numbers)))
+
+
+def _beyond(computed: Sequence[Mapping[str, int]]) -> list[str | None]:
+    """Of each rank the computing phase that takes most beyond the lower median of the others; `None` where
+    none does."""
+    result: list[str | None] = []
+    for n, own in enumerate(computed):
+        others = [each for m, each in enumerate(computed) if m != n]
+        more = {
+            name: took - median_low([each.get(name, 0) for each in others])
+            for name, took in own.items()
+            if others
+        }
+        worst = max(more, key=lambda name: more[name], default=None)
+        result.append(worst if worst is not None and more[worst] > 0 else None)
+    return result
 
 
 def _only(of: Tiles, steps: tuple[int, int]) -> Tiles:
@@ -78,7 +100,8 @@ def _account(marks: RankMarks, of: Tiles, met: Met, *, is_met: bool) -> Accounte
     took = of.end_ns - of.start_ns
     varied = variation(of.number[scope], took[scope], counted[scope])
     pausing: frozenset[int] = frozenset()
-    if varied is not None and varied.period_steps is not None:
+    if is_at_intervals(varied):
+        assert varied is not None
         pausing = frozenset(np.flatnonzero(np.isin(of.number, varied.slow_steps)).tolist())
     found = pieces(marks, of, pausing)
     if is_met:
@@ -93,20 +116,33 @@ def _account(marks: RankMarks, of: Tiles, met: Met, *, is_met: bool) -> Accounte
 def _tells(marks: RankMarks, *, is_met: bool) -> frozenset[str]:
     """Parts of the accounting that are known: a phase that was never marked may have been there unmarked."""
     seen = {PART_OF_PHASE[PHASES[n]] for n in np.unique(marks.phases.phase).tolist()}
-    known = {f"idle.{name}" for name in seen & PART.keys() if name not in ("compute", "communication", "python")}
+    known = {
+        f"idle.{name}" for name in seen & PART.keys() if name not in ("compute", "communication", "python")
+    }
     if tells_all(marks):
         known |= {"idle.python", "idle.preprocess"}
     return frozenset(known | ({"communication_exposed"} if is_met else set()))
 
 
 def _analysis(
-    marks: RankMarks, of: Accounted, met: Met, world: int, least_step: int, *, can_meet: bool
+    marks: RankMarks,
+    of: Accounted,
+    met: Met,
+    world: int,
+    least_step: int,
+    beyond: str | None,
+    *,
+    can_meet: bool,
 ) -> RankAnalysis:
     device = of.device(np.ones(len(of.tiles), dtype=bool))
     rank = marks.identity.rank
-    peers = ()
+    peers: tuple[PeerTable, ...] = ()
     if rank is not None and world > 1 and can_meet and len(met):
-        peers = (peer_table(of, met, device, world_size=world, host=host_of(marks), least_step=least_step),)
+        peers = (
+            peer_table(
+                of, met, device, world_size=world, host=host_of(marks), least_step=least_step, beyond=beyond
+            ),
+        )
     return RankAnalysis(
         rank=rank,
         world_size=world or None,
@@ -114,7 +150,8 @@ def _analysis(
         withheld=(
             report.Withheld(
                 what=ALL_ACCOUNTING,
-                why="marks tell of the training loop alone: kernels and what a device did meanwhile are not in them",
+                why="marks tell of the training loop alone: kernels and what a device did meanwhile are "
+                "not in them",
                 would_settle=SETTLES,
             ),
         ),
@@ -127,8 +164,18 @@ def _analysis(
         accelerator="marks",
         peers=peers,
         pids=() if marks.identity.pid is None else (marks.identity.pid,),
-        uuids=marks.identity.device_uuids,
+        uuids=_own_devices(marks),
+        host=marks.identity.host,
     )
+
+
+def _own_devices(marks: RankMarks) -> tuple[str, ...]:
+    """UUID of the rank's own device, of a process that sees those of others too; empty where that is not
+    known."""
+    uuids, local = marks.identity.device_uuids, marks.identity.local_rank
+    if len(uuids) < 2:
+        return uuids
+    return (uuids[local],) if local is not None and 0 <= local < len(uuids) else ()
 
 
 def _steps(of: Tiles, rank: int | None) -> tuple[report.Step, ...]:
@@ -176,8 +223,7 @@ def _withheld(met: Meetings, tiled: Sequence[Tiles], num_ranks: int) -> tuple[re
     longest = max((len(each) for each in tiled), default=0)
     if longest > MOST_STEPS:
         why = f"ranks are held against each other over their last {MOST_STEPS:,} of {longest:,} steps only"
-        return (report.Withheld(what=STRAGGLER, why=why, would_settle="a range of steps (--steps FIRST:LAST)"),)
+        return (
+            report.Withheld(what=STRAGGLER, why=why, would_settle="a range of steps (--steps FIRST:LAST)"),
+        )
     return ()
-
-
-

@@ -1,7 +1,7 @@
 """Steps of one rank as tiles without gaps, and how each is used.
 
-Step n lasts from the end of step n - 1 to its own end: what lies between two marked steps (the loader, a log, a
-pause) belongs to the one that follows, whether or not the marks themselves leave gaps.
+Step n lasts from the end of step n - 1 to its own end: what lies between two marked steps (the loader, a
+log, a pause) belongs to the one that follows, whether or not the marks themselves leave gaps.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from stepscope.model.trace import I64
 WARM_UP_FACTOR = 1.5
 MOST_WARM_UP = 3
 LEAST_OTHERS = 5
-"""A process's first steps allocate, connect and load what later ones have: up to so many of them are warm-up where
-each is so much longer than the median of at least so many others."""
+"""A process's first steps allocate, connect and load what later ones have: up to so many of them are warm-up
+where each is so much longer than the median of at least so many others."""
 MARKED_SHARE = 0.01
 """A checkpoint, evaluation or compilation must cover at least this share of a step to mark it."""
 
@@ -49,7 +49,9 @@ class Tiles:
     def at(self, when: I64) -> npt.NDArray[np.intp]:
         """The place of the tile that holds each instant, -1 outside of all."""
         place = np.searchsorted(self.start_ns, when, side="right") - 1
-        inside = (place >= 0) & (when < self.end_ns[np.maximum(place, 0)]) if len(self) else place > len(place)
+        inside = (
+            (place >= 0) & (when < self.end_ns[np.maximum(place, 0)]) if len(self) else place > len(place)
+        )
         return np.where(inside, place, -1)
 
 
@@ -86,7 +88,9 @@ def _uses(
 ) -> tuple[tuple[report.StepUse, ...], tuple[str | None, ...]]:
     duration = end - start
     steps = marks.steps
-    is_captured = steps.is_captured | steps.is_stalled | np.isin(number, np.array(sorted(left_out), dtype=np.int64))
+    is_captured = (
+        steps.is_captured | steps.is_stalled | np.isin(number, np.array(sorted(left_out), dtype=np.int64))
+    )
     inside = {name: overlap_ns(start, end, _when(marks, name)) for name in ("checkpoint", "eval", "compile")}
     first = 0 if _has_start(marks) else len(number)
     use: list[report.StepUse] = []
