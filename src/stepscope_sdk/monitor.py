@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
+from stepscope_sdk import control
 from stepscope_sdk import ring_abi as abi
 from stepscope_sdk.ring import NAN, Ring
 
@@ -28,8 +29,14 @@ def run_dir() -> str:
 class Monitor:
     """What a training loop marks with. Every method may be called anywhere, none raises."""
 
-    def __init__(self, ring: Ring | None) -> None:
-        self._ring = ring
+    def __init__(
+        self, ring: Ring | None, watch: control.Watch | None = None, *, shadow_every: int | None = None
+    ) -> None:
+        """`shadow_every`: every second block of so many steps goes without inner marks, so that the run itself
+        measures what they cost."""
+        self._ring = self._inner = ring
+        self._watch = watch
+        self._shadow_every = shadow_every
         self._step = -1
         self._next = 0
         self._flags = 0
@@ -39,6 +46,14 @@ class Monitor:
         """A step begins; by default it is numbered one higher than the last."""
         self._step = self._next if number is None else number
         self._next = self._step + 1
+        watch = self._watch
+        self._flags = 0
+        if watch is not None and watch.words[control.SEQ] != watch.seen:
+            self._flags = watch.begin(self._step)
+        if self._shadow_every:
+            is_shadow = (self._step // self._shadow_every) & 1
+            self._inner = None if is_shadow else self._ring
+            self._flags |= is_shadow and abi.FLAGS["shadow"]
         if self._ring is not None:
             self._ring.write(_STEP_BEGIN, self._flags, self._step, tokens, samples, seq_len)
 
@@ -46,6 +61,9 @@ class Monitor:
         """The step ends."""
         if self._ring is not None:
             self._ring.write(_STEP_END, self._flags, self._step, tokens, samples, seq_len)
+        watch = self._watch
+        if watch is not None and watch.words[control.SEQ] != watch.seen:
+            watch.end(self._step)
         self._step = -1
 
     @contextmanager
@@ -60,19 +78,19 @@ class Monitor:
 
     def begin_phase(self, name: str, *, sync: bool = False) -> None:
         """A phase begins; a name that is none of `PHASES` is `other` under that name."""
-        if self._ring is not None:
+        if self._inner is not None:
             place = _PHASE.get(name)
-            named = NAN if place is not None else float(self._ring.name(name))
+            named = NAN if place is not None else float(self._inner.name(name))
             flags = self._flags | (abi.FLAGS["sync"] if sync else 0)
-            self._ring.write(_PHASE_BEGIN, flags, self._step, _OTHER if place is None else place, named)
+            self._inner.write(_PHASE_BEGIN, flags, self._step, _OTHER if place is None else place, named)
 
     def end_phase(self, name: str, *, sync: bool = False) -> None:
         """The phase ends."""
-        if self._ring is not None:
+        if self._inner is not None:
             place = _PHASE.get(name)
-            named = NAN if place is not None else float(self._ring.name(name))
+            named = NAN if place is not None else float(self._inner.name(name))
             flags = self._flags | (abi.FLAGS["sync"] if sync else 0)
-            self._ring.write(_PHASE_END, flags, self._step, _OTHER if place is None else place, named)
+            self._inner.write(_PHASE_END, flags, self._step, _OTHER if place is None else place, named)
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -98,20 +116,32 @@ class Monitor:
 
     def log(self, **values: float) -> None:
         """Numbers of this step: loss, grad_norm, loss_scale, …"""
-        if self._ring is not None:
+        if self._inner is not None:
             for name, value in values.items():
-                self._ring.write(_VALUE, self._flags, self._step, self._ring.name(name), float(value))
+                self._inner.write(_VALUE, self._flags, self._step, self._inner.name(name), float(value))
 
 
 _monitor: Monitor | None = None
 
 
-def monitor() -> Monitor:
-    """The monitor of this process."""
+def monitor(*, sample_every: int | None = None, shadow_every: int | None = None) -> Monitor:
+    """The monitor of this process. `sample_every`: a light capture of every so many-th step; `shadow_every`:
+    every second block of so many steps without inner marks. Both are off by default."""
     global _monitor
     if _monitor is None:
-        _monitor = Monitor(_open())
+        ring = _open()
+        watch = None
+        if ring is not None:
+            about = {"rank": _number("RANK"), "world_size": _number("WORLD_SIZE")}
+            watch = control.watch(ring, about, os.environ, sample_every=sample_every)
+        every = shadow_every or control.number(os.environ, "STEPSCOPE_SHADOW_EVERY")
+        _monitor = Monitor(ring, watch, shadow_every=every)
     return _monitor
+
+
+def _number(name: str) -> int:
+    value = control.number(os.environ, name)
+    return 0 if os.environ.get(name) == "0" else abi.ABSENT if value is None else value
 
 
 def _open() -> Ring | None:
