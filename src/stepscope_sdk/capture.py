@@ -12,10 +12,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
 
 from stepscope_sdk import ring_abi as abi
+from stepscope_sdk.capture_job import Bench, Job, Recorder
 from stepscope_sdk.control import Command
 
 _ANSWER, _BEGIN, _END = (abi.kind_number(each) for each in ("answer", "capture_begin", "capture_end"))
@@ -26,58 +25,6 @@ NAN = float("nan")
 EXIT_SECONDS = 10.0
 """So long may the writing of a trace hold up the end of the process."""
 MOST_STEPS = 1000
-
-
-class Recorder(Protocol):
-    """A profiler, once: `profile_torch.Recording` is the real one. Each may raise."""
-
-    def prepare(self) -> None:
-        """Warm up."""
-
-    def start(self) -> None:
-        """Record from now."""
-
-    def mark(self, step: int | None) -> None:
-        """The annotation of one step ends and that of the next begins, if there is one."""
-
-    def stop(self) -> None:
-        """Record no more."""
-
-    def discard(self) -> None:
-        """End it in any state, keep nothing."""
-
-    def write(self, job: Job) -> tuple[int, int]:
-        """Write the trace: its bytes, and for how long nothing else could run in nanoseconds."""
-
-
-class Bench(Protocol):
-    """Where recordings come from and go to: `profile_torch.Torch` is the real one."""
-
-    def refusal(self, job: Job) -> str | None:
-        """`busy`, `refused` or `failed` where it cannot be done now, else `None`."""
-
-    def recorder(self, job: Job) -> Recorder:
-        """A profiler for this job."""
-
-    def remove(self, job: Job) -> None:
-        """Remove what was written of it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """One capture. `dropped` is the step that the analysis is to leave out, `None` where there is none."""
-
-    capture: int
-    first_step: int
-    num_steps: int
-    mode: str
-    flags: int
-    dropped: int | None = None
-
-    @property
-    def last_step(self) -> int:
-        """The last active step."""
-        return self.first_step + self.num_steps - 1
 
 
 class Capturer:
@@ -91,7 +38,7 @@ class Capturer:
         now: Callable[[], int] = time.perf_counter_ns,
         sample: Callable[[int], Job | None] = lambda _: None,
     ) -> None:
-        """`write` is that of the ring; `sample` gives a capture of our own when a step begins, if one is due."""
+        """`write` is that of the ring; `sample` gives a capture of our own, if one is due, as a step begins."""
         self._write, self._bench, self._now = write, bench, now
         self._sample = sample
         self._state = "idle"
@@ -146,13 +93,13 @@ class Capturer:
         if job is None:
             return 0
         if self._state == "warm" and step == job.first_step - 1:
-            self._do(step, lambda recorder: (recorder.start(), recorder.mark(step + 1)))
+            self._do(step, lambda recorder: recorder.start(step + 1))
             self._state = "active"
             self._write(_BEGIN, CAPTURED, job.first_step, job.capture, float(abi.MODES.index(job.mode)))
         elif self._state == "active" and step < job.last_step:
             self._do(None, lambda recorder: recorder.mark(step + 1))
         elif self._state == "active":
-            self._do(step, lambda recorder: (recorder.mark(None), recorder.stop()))
+            self._do(step, lambda recorder: recorder.stop())
             self._write(_END, CAPTURED, job.last_step, job.capture, float(self._stall_ns))
             self._export(job)
         return 0
@@ -207,7 +154,7 @@ class Capturer:
             self._do(step, lambda recorder: recorder.prepare())
             self._state = "warm"
 
-    def _do(self, step: int | None, what: Callable[[Recorder], object]) -> None:
+    def _do(self, step: int | None, what: Callable[[Recorder], None]) -> None:
         """Call the profiler: what it takes is our stall, and where `step` is given the marks say so."""
         recorder = self._recorder
         if recorder is None:
@@ -264,7 +211,10 @@ class Capturer:
         self._written, self._is_decided = job, False
         if recorder is not None:
             self._thread = threading.Thread(
-                target=self._in_background, args=(job, recorder, stall_ns), name="stepscope-trace", daemon=True
+                target=self._in_background,
+                args=(job, recorder, stall_ns),
+                name="stepscope-trace",
+                daemon=True,
             )
             self._thread.start()
 
@@ -273,7 +223,7 @@ class Capturer:
         try:
             num_bytes, held_ns = recorder.write(job)
             stall_ns += held_ns
-        except Exception:  # noqa: BLE001: in a thread of the training process nobody would catch it
+        except Exception:  # noqa: BLE001 - in a thread of the training process nobody would catch it
             num_bytes = None
         with self._lock:
             self._is_decided = True
@@ -289,5 +239,3 @@ class Capturer:
     def _answer(self, answer: str, capture: int, first_step: int) -> None:
         place = float(abi.ANSWERS.index(answer))
         self._write(_ANSWER, 0, self._step, capture, place, float(first_step))
-
-

@@ -109,7 +109,7 @@ class Watch:
         """A step is about to begin: its flags."""
         try:
             return self._look(step, is_begin=True)
-        except Exception:  # noqa: BLE001: the wall between us and the training: a capture may fail, a step not
+        except Exception:  # noqa: BLE001 - the wall between us and the training: a capture may fail, a step not
             self._fail()
             return 0
 
@@ -117,7 +117,7 @@ class Watch:
         """A step has ended."""
         try:
             self._look(step, is_begin=False)
-        except Exception:  # noqa: BLE001: as above
+        except Exception:  # noqa: BLE001 - as above
             self._fail()
 
     def _look(self, step: int, *, is_begin: bool) -> int:
@@ -147,7 +147,7 @@ class Watch:
         try:
             if self._capturer is not None:
                 self._capturer.give_up()
-        except Exception:  # noqa: BLE001: as above
+        except Exception:  # noqa: BLE001 - as above
             self._capturer = None
         self.seen = self._last = self.words[SEQ]
 

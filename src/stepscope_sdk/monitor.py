@@ -7,11 +7,14 @@ import socket
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from stepscope_sdk import control
 from stepscope_sdk import ring_abi as abi
 from stepscope_sdk.ring import NAN, Ring
+
+if TYPE_CHECKING:
+    from stepscope_sdk.profile_handler import Handler
 
 Batch = TypeVar("Batch")
 _STEP_BEGIN, _STEP_END = abi.kind_number("step_begin"), abi.kind_number("step_end")
@@ -32,8 +35,8 @@ class Monitor:
     def __init__(
         self, ring: Ring | None, watch: control.Watch | None = None, *, shadow_every: int | None = None
     ) -> None:
-        """`shadow_every`: every second block of so many steps goes without inner marks, so that the run itself
-        measures what they cost."""
+        """`shadow_every`: every second block of so many steps goes without inner marks, so that the run
+        itself measures what they cost."""
         self._ring = self._inner = ring
         self._watch = watch
         self._shadow_every = shadow_every
@@ -119,6 +122,25 @@ class Monitor:
         if self._inner is not None:
             for name, value in values.items():
                 self._inner.write(_VALUE, self._flags, self._step, self._inner.name(name), float(value))
+
+    def trace_handler(self, folder: str | None = None) -> Handler:
+        """As `stepscope_sdk.on_trace_ready`, for this monitor."""
+        from stepscope_sdk.profile_handler import Handler
+
+        ring = self._ring
+        path = (
+            os.path.join(run_dir(), f"rank{_number('RANK')}-{os.getpid()}{abi.SUFFIX}")
+            if ring is None
+            else ring.path
+        )
+        about = {"rank": _number("RANK"), "world_size": _number("WORLD_SIZE")}
+        return Handler(
+            folder or control.trace_dir(path, os.environ),
+            os.path.basename(abi.trace_place(path, 0)).removesuffix(".json.gz"),
+            {name: value for name, value in about.items() if value != abi.ABSENT},
+            lambda: self._next - 1,
+            None if ring is None else ring.write,
+        )
 
 
 _monitor: Monitor | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from stepscope_sdk.capture import Job
+from stepscope_sdk.capture_job import Job
 
 OVERHEAD = 0.01
 """Share of the run's time that samples may cost."""

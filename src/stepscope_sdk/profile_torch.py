@@ -16,7 +16,7 @@ from typing import Any
 
 from stepscope_sdk import profile_write
 from stepscope_sdk import ring_abi as abi
-from stepscope_sdk.capture import Job
+from stepscope_sdk.capture_job import Job
 
 FOREIGN = (
     ("NSYS_PROFILING_SESSION_ID", "Nsight Systems"),
@@ -90,9 +90,7 @@ def other_profiler(torch: Any, environment: Mapping[str, str]) -> str | None:
 class Recording:
     """One run of the profiler. Made on the thread that trains; `write` may run on another."""
 
-    def __init__(
-        self, path: str, job: Job, about: Mapping[str, Any], folder: str, most_bytes: int
-    ) -> None:
+    def __init__(self, path: str, job: Job, about: Mapping[str, Any], folder: str, most_bytes: int) -> None:
         self._path, self._job, self._about = path, job, about
         self._folder, self._most_bytes = folder, most_bytes
         self._torch = torch = sys.modules["torch"]
@@ -126,34 +124,39 @@ class Recording:
         self._profile._prepare_trace()
         self._state = "prepared"
 
-    def start(self) -> None:
-        """Record from now."""
+    def start(self, step: int) -> None:
+        """Record from now, the annotation of this step first."""
         self._require("prepared")
         self._profile._start_trace()
         self._state = "started"
+        self._open_step(step)
 
-    def mark(self, step: int | None) -> None:
-        """End the annotation of a step and begin the next."""
+    def mark(self, step: int) -> None:
+        """The annotation of one step ends and that of the next begins."""
         self._require("started")
-        now_ns = time.time_ns()
-        if self._note is not None:
-            self._note.__exit__(None, None, None)
-            self._note = None
-        if self._open is not None:
-            self._steps.append((*self._open, now_ns))
-        self._open = None if step is None else (step, now_ns)
-        if step is not None:
-            self._note = self._torch.autograd.profiler.record_function(f"{_TASK}#{step}")
-            self._note.__enter__()
+        self._close_step()
+        self._open_step(step)
+
+    def _open_step(self, step: int) -> None:
+        self._open = (step, time.time_ns())
+        self._note = self._torch.autograd.profiler.record_function(f"{_TASK}#{step}")
+        self._note.__enter__()
+
+    def _close_step(self) -> None:
+        note, begun, self._note, self._open = self._note, self._open, None, None
+        if note is not None and begun is not None:
+            note.__exit__(None, None, None)
+            self._steps.append((*begun, time.time_ns()))
 
     def stop(self) -> None:
-        """Record no more. Without the check an ended session gives results that crash when written."""
+        """Record no more. A session that somebody else ended would give results that crash when written."""
         self._require("started")
+        self._close_step()
+        self._unwatch()
         if not self._torch.autograd._profiler_enabled():
             self._state = "lost"
-            self._require("started")
+        self._require("started")
         self._state = "stopped"
-        self._unwatch()
         self._profile.__exit__(None, None, None)
 
     def discard(self) -> None:
@@ -163,8 +166,7 @@ class Recording:
         state, self._state = self._state, "discarded"
         if state == "prepared":
             self._profile._start_trace()
-        if self._note is not None:
-            self._note.__exit__(None, None, None)
+        self._close_step()
         if state in ("prepared", "started") and self._torch.autograd._profiler_enabled():
             self._profile.__exit__(None, None, None)
 

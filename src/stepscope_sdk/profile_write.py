@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from stepscope_sdk.capture import Job
+    from stepscope_sdk.capture_job import Job
 
 LIGHT = 200
 """A light trace keeps so many of the last device activities (ops where there is no device)."""
@@ -100,10 +100,14 @@ def trimmed(
     kept, told = keep_last(events, most)
     base_ns = int(before.get("baseTimeNanoseconds", 0))
     if not any(_is_step(each) for each in events) and kept:
-        own = [_annotation(number, start - base_ns, end - base_ns, kept[-1]) for number, start, end in steps]
+        own = [_annotation(number, start - base_ns, end - base_ns) for number, start, end in steps]
         kept += [cut for each in own if (cut := _cut(each, told["cut_us"])) is not None]
     if told["num_left_out"]:
-        head["stepscope"] = {**head.get("stepscope", {}), "trimmed": told}
+        said = {**head.get("stepscope", {}), "trimmed": told}
+        for each in kept:
+            if _is_step(each) and float(each["ts"]) == told["cut_us"]:
+                said["cut_step"] = int(str(each["name"]).partition("#")[2])
+        head["stepscope"] = said
     whole = {**head, **before, **behind}
     return _joined(json.dumps(whole)[:-1], kept)
 
@@ -135,7 +139,9 @@ def _events(text: str) -> tuple[dict[str, Any], list[dict[str, Any]], dict[str, 
     return before, events, behind
 
 
-def keep_last(events: Sequence[Mapping[str, Any]], most: int) -> tuple[list[Mapping[str, Any]], dict[str, Any]]:
+def keep_last(
+    events: Sequence[Mapping[str, Any]], most: int
+) -> tuple[list[Mapping[str, Any]], dict[str, Any]]:
     """(events that stay, what was left out: `num_left_out`, `num_kept`, `cut_us` where the rest begins)."""
     work = [each for each in events if each.get("cat") in DEVICE]
     work = work or [each for each in events if each.get("cat") == "cpu_op"]
@@ -178,9 +184,9 @@ def _is_step(event: Mapping[str, Any]) -> bool:
     return str(event.get("name", "")).startswith("ProfilerStep#")
 
 
-def _annotation(number: int, start_ns: int, end_ns: int, beside: Mapping[str, Any]) -> dict[str, Any]:
+def _annotation(number: int, start_ns: int, end_ns: int) -> dict[str, Any]:
     """The annotation of a step, in the trace's own time."""
-    pid = os.getpid()
+    pid = os.getpid()  # the main thread's number is the process's
     name = f"ProfilerStep#{number}"
     ts, dur = start_ns / 1000, (end_ns - start_ns) / 1000
     return {"ph": "X", "cat": "user_annotation", "name": name, "pid": pid, "tid": pid, "ts": ts, "dur": dur}

@@ -133,7 +133,9 @@ CONTROL = (
     Field("flags", "q", 64, 8, "bits of CAPTURE_FLAGS"),
     Field("crc", "Q", 72, 8, "CRC-32 of bytes 24 to 71"),
     Field("agent_mono_ns", "q", 80, 8, "CLOCK_MONOTONIC of the agent's last look: it is alive"),
-    Field("trace_dir", "s", 1024, 1024, "written by the training process: its folder of traces, as it sees it"),
+    Field(
+        "trace_dir", "s", 1024, 1024, "written by the training process: its folder of traces, as it sees it"
+    ),
 )
 COMMANDS = ("none", "propose", "commit", "cancel")
 ANSWERS = ("armed", "too_late", "busy", "refused", "cancelled", "done", "failed")

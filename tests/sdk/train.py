@@ -1,7 +1,8 @@
-"""A rank of a small real job that marks its steps: `python train.py STEPS PAUSE [PORT]`, over gloo if WORLD_SIZE > 1.
+"""A rank of a small real job that marks its steps: `python train.py STEPS PAUSE [PORT]`, over gloo if
+WORLD_SIZE is more than one.
 
-Environment: RANK, WORLD_SIZE, STEPSCOPE_RUN_DIR and what the SDK reads. `TRAIN_AHEAD`: rank 0 marks so many steps
-before the others begin theirs. `TRAIN_PROFILER`: `waiting` or `running`, one of the user's own.
+Environment: RANK, WORLD_SIZE, STEPSCOPE_RUN_DIR and what the SDK reads. `TRAIN_PROFILER`: `waiting` or
+`running`, one of the user's own; `TRAIN_OWN_TRACE`: one with our handler.
 """
 
 from __future__ import annotations

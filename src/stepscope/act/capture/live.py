@@ -12,13 +12,15 @@ from dataclasses import replace
 import numpy as np
 
 from stepscope.act.capture import budget as budgets
-from stepscope.act.capture.agreement import Agreement, Limits, Outcome, RankOutcome, Request, Seen
+from stepscope.act.capture.agreement import Agreement
 from stepscope.act.capture.control import ControlWriter
+from stepscope.act.capture.request import Limits, Outcome, RankOutcome, Request, Seen
 from stepscope.model.error import InputError
 from stepscope.sources.ring import RingReader
 from stepscope_sdk import ring_abi as abi
 
 POLL_S = 0.05
+LITTLE, USUAL = Request(), Limits()
 _KIND = {each.name: each.number for each in abi.KINDS}
 _USUAL = 33
 """The usual step is the median of so many starts."""
@@ -72,7 +74,9 @@ class Rank:
     def trace(self, capture: int) -> str | None:
         """The file of this capture, `None` where it cannot be seen from here."""
         beside = os.path.join(os.path.dirname(os.path.abspath(self.ring)), abi.TRACES)
-        places = (os.path.join(at, abi.trace_place(self.ring, capture)) for at in (self.trace_dir, beside) if at)
+        places = (
+            os.path.join(at, abi.trace_place(self.ring, capture)) for at in (self.trace_dir, beside) if at
+        )
         return next((each for each in places if os.path.exists(each)), None)
 
     def close(self) -> None:
@@ -82,11 +86,11 @@ class Rank:
 
 def capture(
     rings: Sequence[str],
-    request: Request = Request(),
+    request: Request = LITTLE,
     *,
     budget: budgets.Budget | None = None,
     spent: Sequence[budgets.Spent] = (),
-    limits: Limits = Limits(),
+    limits: Limits = USUAL,
     delay_ns: int | None = None,
     now: Callable[[], int] = time.monotonic_ns,
     wall: Callable[[], int] = time.time_ns,
@@ -111,7 +115,9 @@ def capture(
             else:
                 rank.close()
         if not ranks:
-            raise InputError(", ".join(rings) or "rings", "no rank to capture", "give the rings of a running job")
+            raise InputError(
+                ", ".join(rings) or "rings", "no rank to capture", "give the rings of a running job"
+            )
         return _agree(ranks, request, limits, delay_ns, now, wall, sleep, poll_s, should_stop)
     finally:
         for rank in ranks.values():

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from stepscope.act.capture.agreement import Request
+from stepscope.act.capture.request import Request
 from stepscope.rules import capture as needs
 from stepscope.rules.rule import Capture, Rule
 
