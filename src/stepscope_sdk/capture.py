@@ -37,10 +37,12 @@ class Capturer:
         *,
         now: Callable[[], int] = time.perf_counter_ns,
         sample: Callable[[int], Job | None] = lambda _: None,
+        spawn: Callable[[Callable[[], None]], threading.Thread] | None = None,
     ) -> None:
-        """`write` is that of the ring; `sample` gives a capture of our own, if one is due, as a step begins."""
+        """`write` is that of the ring; `sample` gives a capture of our own, if one is due, as a step
+        begins; `spawn` runs what may take long beside the training."""
         self._write, self._bench, self._now = write, bench, now
-        self._sample = sample
+        self._sample, self._spawn = sample, spawn or _beside
         self._state = "idle"
         self._job: Job | None = None
         self._is_committed = False
@@ -210,13 +212,7 @@ class Capturer:
         self._job, self._recorder, self._state = None, None, "idle"
         self._written, self._is_decided = job, False
         if recorder is not None:
-            self._thread = threading.Thread(
-                target=self._in_background,
-                args=(job, recorder, stall_ns),
-                name="stepscope-trace",
-                daemon=True,
-            )
-            self._thread.start()
+            self._thread = self._spawn(lambda: self._in_background(job, recorder, stall_ns))
 
     def _in_background(self, job: Job, recorder: Recorder, stall_ns: int) -> None:
         num_bytes = None
@@ -239,3 +235,9 @@ class Capturer:
     def _answer(self, answer: str, capture: int, first_step: int) -> None:
         place = float(abi.ANSWERS.index(answer))
         self._write(_ANSWER, 0, self._step, capture, place, float(first_step))
+
+
+def _beside(work: Callable[[], None]) -> threading.Thread:
+    thread = threading.Thread(target=work, name="stepscope-trace", daemon=True)
+    thread.start()
+    return thread
