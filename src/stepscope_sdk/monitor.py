@@ -72,6 +72,8 @@ class Monitor:
         """A step begins; by default it is numbered one higher than the last."""
         try:
             step = self._next if number is None else as_count(number)
+            if step < 0:  # no number, or one that lies on a device
+                step = self._next
             self._step = step
             self._next = step + 1
             self._thread = get_ident()

@@ -85,13 +85,20 @@ def _open(given: Given, *, is_child: bool = False) -> Ring | None:
             name = f"{who}-{os.getpid()}-{now_ns:x}{abi.SUFFIX}"
             ring = Ring(name, identity, mode=may.mode, group=may.group, folder=folder)
             ring.path = os.path.join(path, name)
-            remove_old(folder, now_ns)
+            _clean(folder, now_ns)
         finally:
             os.close(folder)
         return ring
     except Exception as error:  # noqa: BLE001 - the outer wall: a job must not fail for want of marks
         _say(f"no marks: {error}")
         return None
+
+
+def _clean(folder: int, now_ns: int) -> None:
+    try:
+        remove_old(folder, now_ns)
+    except Exception as error:  # noqa: BLE001 - what others left there is no reason to have no marks
+        _say(f"old rings stay: {error}")
 
 
 def _open_in_child(given: Given) -> Ring | None:
