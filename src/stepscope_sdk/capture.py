@@ -215,6 +215,12 @@ class Capturer:
             self._thread = self._spawn(lambda: self._in_background(job, recorder, stall_ns))
 
     def _in_background(self, job: Job, recorder: Recorder, stall_ns: int) -> None:
+        try:
+            self._finish(job, recorder, stall_ns)
+        except Exception:  # noqa: BLE001 - such as a ring that was closed meanwhile: nobody is left to tell
+            self._bench.remove(job)
+
+    def _finish(self, job: Job, recorder: Recorder, stall_ns: int) -> None:
         num_bytes = None
         try:
             num_bytes, held_ns = recorder.write(job)

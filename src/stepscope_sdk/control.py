@@ -6,7 +6,6 @@ memory with the last one seen; only a word that changed brings in the capturer, 
 
 from __future__ import annotations
 
-import atexit
 import mmap
 import os
 import stat
@@ -19,7 +18,6 @@ from stepscope_sdk import ring_abi as abi
 
 if TYPE_CHECKING:
     from stepscope_sdk.capture import Capturer
-    from stepscope_sdk.ring import Ring
 
 SEQ = abi.place(abi.CONTROL, "seq").offset >> 3
 """Word of the sequence in the mapped file."""
@@ -94,9 +92,19 @@ class Control:
 class Watch:
     """What a monitor holds: it looks where `words[SEQ]` is not `seen`."""
 
-    def __init__(self, control: Control, make: Callable[[], Capturer], *, is_sampling: bool = False) -> None:
-        """`make` gives the capturer, when there is something to do for the first time."""
+    def __init__(
+        self,
+        control: Control,
+        make: Callable[[], Capturer],
+        about: dict[str, Any],
+        folder: str,
+        *,
+        is_sampling: bool = False,
+    ) -> None:
+        """`make` gives the capturer, when there is something to do for the first time. `about` is what traces
+        say of the process; whoever knows more puts it in."""
         self.words = control.words
+        self.about, self.folder = about, folder
         self.seen = ALWAYS if is_sampling else 0
         self._pid = os.getpid()
         self._control = control
@@ -151,6 +159,14 @@ class Watch:
             self._capturer = None
         self.seen = self._last = self.words[SEQ]
 
+    def close(self) -> None:
+        """The process ends: nothing is left running, what is being written gets a moment to finish."""
+        try:
+            if self._capturer is not None and os.getpid() == self._pid:
+                self._capturer.close()
+        except Exception:  # noqa: BLE001 - as above
+            self._capturer = None
+
 
 def trace_dir(ring_path: str, environment: Mapping[str, str]) -> str:
     """The folder of traces of the process of this ring."""
@@ -159,37 +175,35 @@ def trace_dir(ring_path: str, environment: Mapping[str, str]) -> str:
 
 
 def watch(
-    ring: Ring,
-    about: Mapping[str, Any],
+    ring_path: str,
+    write: Callable[..., object],
     environment: Mapping[str, str],
     *,
     sample_every: int | None = None,
 ) -> Watch | None:
     """The control file of this ring and what obeys it, `None` where the file cannot be made.
 
-    `about`: fields of the ring's header as far as they are known; `sample_every`: a light capture of every
-    so many-th step (`$STEPSCOPE_SAMPLE_EVERY`), off by default.
+    `write` is the ring's; `sample_every`: a light capture of every so many-th step
+    (`$STEPSCOPE_SAMPLE_EVERY`), off by default.
     """
-    folder = trace_dir(ring.path, environment)
+    folder = trace_dir(ring_path, environment)
     every = sample_every if sample_every is not None else number(environment, "STEPSCOPE_SAMPLE_EVERY")
     try:
-        control = Control(ring.path, folder)
+        control = Control(ring_path, folder)
     except OSError:
         return None
     most_bytes = number(environment, "STEPSCOPE_TRACE_BYTES") or MOST_TRACE_BYTES
+    about: dict[str, Any] = {}
 
     def make() -> Capturer:
         from stepscope_sdk.capture import Capturer
         from stepscope_sdk.profile_sample import Sampler
         from stepscope_sdk.profile_torch import Torch
 
-        known = {name: value for name, value in about.items() if value not in ("", abi.ABSENT, None)}
-        bench = Torch(folder, ring.path, known, most_bytes=most_bytes)
-        capturer = Capturer(ring.write, bench, sample=Sampler(every).due if every else lambda _: None)
-        atexit.register(capturer.close)
-        return capturer
+        bench = Torch(folder, ring_path, about, most_bytes=most_bytes)
+        return Capturer(write, bench, sample=Sampler(every).due if every else lambda _: None)
 
-    return Watch(control, make, is_sampling=bool(every))
+    return Watch(control, make, about, folder, is_sampling=bool(every))
 
 
 def number(environment: Mapping[str, str], name: str) -> int | None:

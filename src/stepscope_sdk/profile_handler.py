@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from stepscope_sdk import profile_write
+from stepscope_sdk import control, profile_write
 from stepscope_sdk import ring_abi as abi
 
 _BEGIN, _END = abi.kind_number("capture_begin"), abi.kind_number("capture_end")
@@ -50,7 +50,7 @@ class Handler:
         raw = path + ".part.json"
         # Its results are gone when the next cycle begins: only the compression can wait.
         profile.export_chrome_trace(raw)
-        members = dict(self._about) | {
+        members = profile_write.known(self._about) | {
             "stepscope": {"capture": first, "first_step": first, "num_steps": last - first + 1, "mode": "own"}
         }
         if self._write is not None:
@@ -92,6 +92,20 @@ def recorded(profile: Any) -> tuple[int, int]:
 def on_trace_ready(folder: str | None = None) -> Handler:
     """What to give to `torch.profiler.profile(on_trace_ready=…)`: each trace goes to a folder of its own
     below `folder` (by default that of on-demand captures), one file a rank."""
-    from stepscope_sdk.monitor import monitor
+    from stepscope_sdk.start import monitor
 
-    return monitor().trace_handler(folder)
+    made = monitor()
+    ring, watch = made._ring, made._watch
+    rank = os.environ.get("RANK", "")
+    path = (
+        f"rank{rank}-{os.getpid()}{abi.SUFFIX}" if rank.isdecimal() else f"process-{os.getpid()}{abi.SUFFIX}"
+    )
+    if ring is not None:
+        path = ring.path
+    return Handler(
+        folder or (control.trace_dir(path, os.environ) if watch is None else watch.folder),
+        os.path.basename(abi.trace_place(path, 0)).removesuffix(".json.gz"),
+        {} if watch is None else watch.about,
+        lambda: made._next - 1,
+        None if ring is None else ring.write,
+    )

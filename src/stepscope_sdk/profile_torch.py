@@ -182,7 +182,7 @@ class Recording:
             held_ns = time.perf_counter_ns() - start
             if not os.path.exists(raw):  # the library logs what failed, and returns
                 raise OSError(f"{raw}: nothing was written")
-            about = dict(self._about) | {"stepscope": profile_write.about(job)}
+            about = profile_write.known(self._about) | {"stepscope": profile_write.about(job)}
             most = profile_write.LIGHT if job.mode == "light" else None
             num_bytes = profile_write.write(raw, self._path, about, self._steps, most=most)
         finally:

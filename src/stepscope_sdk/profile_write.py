@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from stepscope_sdk import ring_abi as abi
+
 if TYPE_CHECKING:
     from stepscope_sdk.capture_job import Job
 
@@ -22,6 +24,15 @@ _STEP = re.compile(rb'"ProfilerStep#(\d+)"')
 _CHUNK = 1 << 20
 _LEVEL = 3  # a quarter of the time of the default level for a tenth more bytes
 _FOLDER = re.compile(r"capture--?\d+$")
+
+
+TOLD = ("rank", "local_rank", "world_size", "job", "run", "restart", "host", "task", "scheduler_job")
+"""Fields of the ring's identity that go into a trace."""
+
+
+def known(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """What is known of who recorded, for the head of a trace."""
+    return {name: identity[name] for name in TOLD if identity.get(name) not in (None, "", abi.ABSENT)}
 
 
 def about(job: Job) -> dict[str, Any]:

@@ -115,7 +115,12 @@ class Rank:
 
     def seen(self):
         return Seen(
-            self.is_alive, self.step, 20_000_000, dict(self.answers), dict(self.stall_ns), dict(self.num_bytes)
+            self.is_alive,
+            self.step,
+            20_000_000,
+            dict(self.answers),
+            dict(self.stall_ns),
+            dict(self.num_bytes),
         )
 
 

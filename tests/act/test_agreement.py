@@ -141,7 +141,9 @@ EVENT = st.one_of(
 @settings(max_examples=300, deadline=None)
 @given(
     starts=st.lists(st.integers(0, 12), min_size=1, max_size=4),
-    fails=st.lists(st.sampled_from(["", "", "", "prepare", "start", "stop", "write"]), min_size=4, max_size=4),
+    fails=st.lists(
+        st.sampled_from(["", "", "", "prepare", "start", "stop", "write"]), min_size=4, max_size=4
+    ),
     events=st.lists(EVENT, max_size=120),
     num_steps=st.integers(1, 4),
 )
