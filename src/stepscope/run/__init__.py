@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from stepscope.model.error import StepscopeError, UsageError
 from stepscope.model.text import Lang
 from stepscope.run import folder as folders
-from stepscope.run.answer import report_of, why_none
+from stepscope.run.answer import captured, diagnosed, why_none, with_commands
+from stepscope.run.capture import Watch
 from stepscope.run.child import NOT_FOUND, NOT_RUN, Child
 from stepscope.run.environment import attached_folder, is_off, of_command
 from stepscope.run.keep import Keeper
@@ -63,34 +64,44 @@ def run(words: Sequence[str], environment: Mapping[str, str], options: Options) 
             return Done(NOT_RUN if is_there else NOT_FOUND, lines=[f"{words[0]}: cannot be run: {why.lower()}; "
                         "write the command after -- as in: stepscope run -- python train.py"])  # fmt: skip
         keeper = Keeper(folder.live, folder.kept)
+        watch = Watch(keeper, options.capture, lambda: diagnosed(folder, options.lang).report)
+
+        def tick() -> None:
+            keeper.poll()
+            watch.tick()
+
         try:
-            code = child.wait(keeper.poll)
+            code = child.wait(tick)
         finally:
+            watch.end()
             keeper.close()
-        return _answer(code, keeper, folder, is_off(environment), options)
+        lines = [line for line in (watch.line(options.lang),) if line is not None]
+        return _answer(Done(code, lines=lines), words, keeper, folder, is_off(environment), options)
     finally:
         folder.remove()
 
 
-def _answer(code: int, keeper: Keeper, folder: folders.Folder, off: bool, options: Options) -> Done:
-    lines = []
+def _answer(
+    done: Done, words: Sequence[str], keeper: Keeper, folder: folders.Folder, off: bool, options: Options
+) -> Done:
+    lines = list(done.lines)
     if options.keep is not None:
         lines += _kept(folder, Path(options.keep))
     if keeper.num_steps == 0:
-        return Done(code, lines=[*lines, why_none(folder, off, options.lang)])
+        return Done(done.code, lines=[*lines, why_none(folder, off, options.lang)])
     try:
-        report = report_of(
+        found = diagnosed(
             folder, options.lang, redact_key=options.redact_key, keep_identities=options.keep_identities
         )
     except StepscopeError as error:
-        return Done(code, lines=[*lines, str(error)])
-    return Done(code, report, lines)
+        return Done(done.code, lines=[*lines, str(error)])
+    return Done(done.code, with_commands(found, folder, words), lines)
 
 
 def _kept(folder: folders.Folder, target: Path) -> list[str]:
     try:
         target.mkdir(parents=True, exist_ok=True)
-        for path in (*folder.kept.iterdir(), *folder.traces.iterdir()):
+        for path in (*folder.kept.iterdir(), *captured(folder)):
             shutil.copy2(path, target / path.name)
     except OSError as error:
         return [f"{target}: marks cannot be kept there: {error.strerror}; give another folder to --keep"]

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
+from stepscope.model.redact import without_secrets
+from stepscope.model.redact.identity import Pseudonyms
 from stepscope.model.text import Lang, Text
-from stepscope.run.folder import Folder
+from stepscope.run.folder import PREFIX, Folder
 
 if TYPE_CHECKING:
     from stepscope.model.report import Report
+    from stepscope.offline import Diagnosed
 
 SEEN, FAULT = "torch.seen", "attach.fault"
 """Files that attach mode leaves in the run's folder; as in `stepscope_sdk.attach` (a test compares)."""
+
+CAPTURED = 3
+"""Steps of the capture that a next command asks for."""
 
 OFF = Text(
     en="no verdict: marks are switched off by STEPSCOPE_DISABLE or STEPSCOPE=off; unset it and run again",
@@ -55,10 +65,44 @@ def _read(path: Path) -> str | None:
         return None
 
 
-def report_of(folder: Folder, lang: Lang, *, redact_key: str | None, keep_identities: bool) -> Report:
+def captured(folder: Folder) -> list[Path]:
+    """Traces of the run's captures."""
+    return sorted(folder.traces.rglob("*.json.gz"))
+
+
+def diagnosed(
+    folder: Folder, lang: Lang, *, redact_key: str | None = None, keep_identities: bool = False
+) -> Diagnosed:
     """The report of all that the run left: marks of every rank, and the capture where there is one."""
     from stepscope import offline
 
-    inputs = [str(folder.kept)]
-    inputs += [str(folder.traces)] if any(folder.traces.iterdir()) else []
-    return offline.diagnose(inputs, lang=lang, redact_key=redact_key, keep_identities=keep_identities)
+    files = [*sorted(folder.kept.glob("*.ring")), *captured(folder)]
+    return offline.diagnosed(
+        [str(each) for each in files],
+        lang=lang,
+        redact_key=redact_key,
+        keep_identities=keep_identities,
+        shown_as={str(each): each.name for each in files},
+    )
+
+
+def with_commands(found: Diagnosed, folder: Folder, words: Sequence[str]) -> Report:
+    """The report with commands that can be typed: what lay in the run's folder is gone by then."""
+    report, done = found.report, found.redaction
+    command = without_secrets(shlex.join(words))[0]
+    if not done.keep_identities:
+        command = Pseudonyms(done.key, done.known).apply(command)
+    ours = [each.name for each in (*folder.kept.iterdir(), *captured(folder))]
+
+    def mended(line: str | None) -> str | None:
+        if line is None or not line.startswith("stepscope diagnose "):
+            return line
+        head, mark, why = line.partition("  # ")
+        has_ours = head.endswith(" .") or PREFIX in head or any(name in head for name in ours)
+        if has_ours or "NEW_TRACE" in head:
+            steps = f" --capture {CAPTURED}" if has_ours else ""
+            head = f"stepscope run{steps} -- {command}"
+        return head + mark + why
+
+    open_ = tuple(replace(each, command=mended(each.command)) for each in report.undecided)
+    return replace(report, undecided=open_, next=mended(report.next))

@@ -46,9 +46,21 @@ class Keeper:
                 self._rings[path.name] = ring
             ring.poll()
 
-    def close(self) -> None:
-        """Make what was kept readable."""
+    @property
+    def alive(self) -> list[str]:
+        """Paths of the live rings whose writer still holds them."""
+        return [ring.reader.path for ring in self._rings.values() if ring.is_alive()]
+
+    def flush(self) -> None:
+        """Make what was kept so far readable."""
         for ring in self._rings.values():
+            ring.flush()
+
+    def close(self) -> None:
+        """Read what is left, and make all of it readable."""
+        for ring in self._rings.values():
+            ring.poll()
+            ring.flush()
             ring.close()
 
 
@@ -70,8 +82,13 @@ class _Ring:
             os.pwrite(self._file, raw[first * abi.RECORD_BYTES : last * abi.RECORD_BYTES], at)
         self._num = int(part.number[-1]) + 1
 
-    def close(self) -> None:
-        self.poll()
+    def is_alive(self) -> bool:
+        try:
+            return self.reader.is_alive()
+        except OSError:
+            return False
+
+    def flush(self) -> None:
         size = 2
         while size < min(self._num, self.most):
             size *= 2
@@ -80,6 +97,8 @@ class _Ring:
         struct.pack_into("<I", header, abi.place(abi.HEADER, "num_records").offset, size)
         os.ftruncate(self._file, abi.HEADER_BYTES + size * abi.RECORD_BYTES)
         os.pwrite(self._file, bytes(header), 0)
+
+    def close(self) -> None:
         os.close(self._file)
 
 
