@@ -7,6 +7,7 @@ import math
 import threading
 import time
 from collections.abc import Iterator
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ class Marked:
     def rows(self) -> list[tuple[Any, ...]]:
         """kind, flags, step, a, b"""
         return [
-            (KIND[int(r["kind"])], int(r["flags"]), int(r["step"]), int(r["a"]), None if math.isnan(r["b"]) else r["b"])
+            (KIND[int(r["kind"])], *(int(r[n]) for n in ("flags", "step", "a")), None if isnan(r["b"]) else r["b"])
             for r in self.records()
         ]  # fmt: skip
 

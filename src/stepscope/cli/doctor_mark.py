@@ -45,7 +45,14 @@ def run_folder(env: Mapping[str, str] = os.environ) -> list[Check]:
     if not os.path.isdir(path):
         return [Check("run directory", "missing", f"{path} is no folder", mend)]
     if why:
-        return [Check("run directory", "missing", f"{path} is not safe: all may write there without a sticky bit", mend)]  # fmt: skip
+        return [
+            Check(
+                "run directory",
+                "missing",
+                f"{path} is not safe: all may write there without a sticky bit",
+                mend,
+            )
+        ]
     if not os.access(path, os.W_OK | os.X_OK):
         return [Check("run directory", "missing", f"{path} may not be written by this user", mend)]
     num_rings = sum(name.endswith(".ring") for name in os.listdir(path))
