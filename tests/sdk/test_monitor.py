@@ -7,6 +7,7 @@ import math
 import threading
 import time
 from collections.abc import Iterator
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ class Marked:
     def rows(self) -> list[tuple[Any, ...]]:
         """kind, flags, step, a, b"""
         return [
-            (KIND[int(r["kind"])], int(r["flags"]), int(r["step"]), int(r["a"]), None if math.isnan(r["b"]) else r["b"])
+            (KIND[int(r["kind"])], *(int(r[n]) for n in ("flags", "step", "a")), None if isnan(r["b"]) else r["b"])
             for r in self.records()
         ]  # fmt: skip
 
@@ -280,6 +281,7 @@ def test_a_mark_inside_a_mark_waits_and_is_written(tmp_path: Path) -> None:
 
     ring.write(6, 0, Number(5))
     if not inner:  # an int is packed without asking it
+
         class Asked:
             def __index__(self) -> int:
                 inner.append(ring.write(6, 0, 77))
