@@ -136,7 +136,7 @@ SHAPE: dict[str, Any] = {
             "start_ns!": 0,
             "end_ns!": 0,
             "dur_ns!": 0,
-            "use!": "counted|partial|warm_up|no_device_data|marked",
+            "use!": "counted|partial|warm_up|no_device_data|marked|captured",
             "rank": 0,
             "why": "…",
             "input": 0,

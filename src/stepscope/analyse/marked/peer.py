@@ -19,8 +19,16 @@ from stepscope.model.peer import (
 from stepscope.model.trace import ABSENT_I64, I64
 
 GROUP = "marks"
-MOST_STEPS = 2_000
-"""Ranks are held against each other over so many of their last steps."""
+MOST_CELLS, LEAST_STEPS = 16_000, 200
+"""Ranks are held against each other over the last steps of each, so many in all, and at least so many of
+each."""
+
+
+def most_steps(num_ranks: int) -> int:
+    """Over how many of their last steps so many ranks are held against each other."""
+    return max(LEAST_STEPS, MOST_CELLS // max(num_ranks, 1))
+
+
 STRIP_CELLS = 1_200
 
 

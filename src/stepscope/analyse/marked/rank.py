@@ -14,7 +14,7 @@ import numpy as np
 
 from stepscope.analyse.marked.account import Accounted, is_at_intervals
 from stepscope.analyse.marked.meeting import Meetings, Met, host_of, meetings, on_one_clock
-from stepscope.analyse.marked.peer import MOST_STEPS, peer_table
+from stepscope.analyse.marked.peer import most_steps, peer_table
 from stepscope.analyse.marked.piece import PART, PART_OF_PHASE, pieces, tells_all
 from stepscope.analyse.marked.tile import Tiles, captured, tiles
 from stepscope.analyse.variation import variation
@@ -56,7 +56,8 @@ def analyse_marks(ranks: Sequence[RankMarks], steps: tuple[int, int] | None = No
         _account(r, t, m, is_met=met.why_not is None and world > 1)
         for r, t, m in zip(ranks, tiled, met.rows, strict=True)
     ]
-    least = max((int(t.number[-MOST_STEPS]) for t in tiled if len(t) > MOST_STEPS), default=-(1 << 62))
+    most = most_steps(len(numbers))
+    least = max((int(t.number[-most]) for t in tiled if len(t) > most), default=-(1 << 62))
     beyond = _beyond([each.computed() for each in accounts])
     analyses = tuple(
         _analysis(r, a, m, world, least, b, can_meet=met.why_not is None)
@@ -221,8 +222,9 @@ def _withheld(met: Meetings, tiled: Sequence[Tiles], num_ranks: int) -> tuple[re
         why = "no phase is marked in which the ranks meet (backward of a data-parallel model, a collective)"
         return (report.Withheld(what=STRAGGLER, why=why, would_settle=SETTLES),)
     longest = max((len(each) for each in tiled), default=0)
-    if longest > MOST_STEPS:
-        why = f"ranks are held against each other over their last {MOST_STEPS:,} of {longest:,} steps only"
+    most = most_steps(num_ranks)
+    if longest > most:
+        why = f"ranks are held against each other over their last {most:,} of {longest:,} steps only"
         return (
             report.Withheld(what=STRAGGLER, why=why, would_settle="a range of steps (--steps FIRST:LAST)"),
         )

@@ -97,21 +97,22 @@ def _uses(
     why: list[str | None] = []
     plain = duration[~is_captured & ~steps.is_shadow]
     median = float(np.median(plain)) if len(plain) else 0.0
-    is_warming = True
+    is_long = (duration > WARM_UP_FACTOR * median) & (len(plain) > LEAST_OTHERS)
+    # More long steps in a row than a start has are no start.
+    num_long = int(np.argmin(np.append(is_long, False)))
+    num_warm = num_long if first == 0 and num_long <= MOST_WARM_UP else 0
     for n, took in enumerate(duration.tolist()):
         phase = next((name for name, ns in inside.items() if ns[n] >= MARKED_SHARE * took > 0), None)
-        is_long = took > WARM_UP_FACTOR * median and len(plain) > LEAST_OTHERS
-        is_warming = is_warming and is_long and first <= n < MOST_WARM_UP
         if is_captured[n]:
             use.append("captured")
             why.append("a capture of stepscope ran in it or held it up")
         elif steps.is_shadow[n]:
             use.append("partial")
             why.append("its phases were not marked, to measure what marks cost")
-        elif is_warming:
+        elif n < num_warm:
             use.append("warm_up")
             why.append(f"among the first steps of the process, and {took / median:.1f} times the median step")
-        elif phase == "compile" and is_long:
+        elif phase == "compile" and is_long[n]:
             use.append("warm_up")
             why.append(f"compilation, and {took / median:.1f} times the median step")
         else:

@@ -187,7 +187,7 @@ def judged(ranks: Sequence[RankMarks], **options: object) -> report.Report:
         for n, each in enumerate(ranks)
     ]
     logs = [log_of_marks(each, f"rank{n}.ring") for n, each in enumerate(ranks)]
-    return diagnose(marked.analyses, inputs, Options(catalog=CATALOG), (), (), logs)
+    return diagnose((), inputs, Options(catalog=CATALOG), (), (), logs, marked)
 
 
 def named(told: report.Report, least: str = "warning") -> list[tuple[str, tuple[int, ...]]]:
