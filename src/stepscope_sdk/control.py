@@ -45,10 +45,9 @@ class Control:
 
     def __init__(self, ring_path: str, trace_dir: str) -> None:
         self.path = abi.control_path(ring_path)
+        # The rights of the ring: who may write here may also cut the file, which would end this process.
         about = os.stat(ring_path)
-        # Who may read the ring by its group may ask for a capture by it.
         mode = stat.S_IMODE(about.st_mode)
-        mode |= (mode & stat.S_IRGRP) >> 1
         file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             if about.st_gid != os.getegid():
