@@ -112,7 +112,8 @@ def trimmed(
     base_ns = int(before.get("baseTimeNanoseconds", 0))
     if not any(_is_step(each) for each in events) and kept:
         own = [_annotation(number, start - base_ns, end - base_ns) for number, start, end in steps]
-        kept += [cut for each in own if (cut := _cut(each, told["cut_us"])) is not None]
+        cut_us = told["cut_us"] if told["num_left_out"] else float("-inf")
+        kept += [part for each in own if (part := _cut(each, cut_us)) is not None]
     if told["num_left_out"]:
         said = {**head.get("stepscope", {}), "trimmed": told}
         for each in kept:

@@ -146,7 +146,12 @@ def test_the_marks_tell_which_steps_were_captured_and_held_up_and_for_how_long(p
             time.sleep(0.01)
         captured, stalled = abi.FLAGS["captured"], abi.FLAGS["stalled"]
         assert [flags[step] & captured != 0 for step in range(first - 2, first + 3)] == [0, 0, 1, 1, 0]
-        assert [flags[step] & stalled != 0 for step in (first - 2, first - 1, first, first + 2)] == [0, 1, 1, 1]
+        assert [flags[step] & stalled != 0 for step in (first - 2, first - 1, first, first + 2)] == [
+            0,
+            1,
+            1,
+            1,
+        ]
         ends = records[(records["kind"] == CAPTURE_END) & (records["a"] == outcome.capture)]
         assert ends["step"].tolist() == [first + 1] * 2
         assert np.isnan(ends["c"][0])
@@ -230,7 +235,12 @@ def test_refused_killed_and_unwritable_leave_the_training_as_it_was(python, tmp_
 def test_profilers_of_the_users_own_have_precedence_and_get_our_handler(python, tmp_path):
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LD_LIBRARY_PATH") if name in os.environ}
     script = Path(__file__).with_name("own_profiler.py")
-    more = {"PYTHONPATH": str(ROOT / "src"), "STEPSCOPE_RUN_DIR": str(tmp_path), "RANK": "3", "WORLD_SIZE": "8"}
+    more = {
+        "PYTHONPATH": str(ROOT / "src"),
+        "STEPSCOPE_RUN_DIR": str(tmp_path),
+        "RANK": "3",
+        "WORLD_SIZE": "8",
+    }
     ended = subprocess.run(
         [python, script], env=kept | more, capture_output=True, text=True, check=False, timeout=PATIENCE_S
     )
@@ -243,7 +253,9 @@ def test_profilers_of_the_users_own_have_precedence_and_get_our_handler(python, 
     assert told["running"] == "PyTorch's profiler"
     assert told["nsys"] == "Nsight Systems"
     # Every 20th step was sampled on its own, with its number.
-    samples = {path.parent.name: steps_in(content(path)) for path in tmp_path.glob("traces/*/rank3-*.json.gz")}
+    samples = {
+        path.parent.name: steps_in(content(path)) for path in tmp_path.glob("traces/*/rank3-*.json.gz")
+    }
     assert samples["capture-20"] == [20]
     assert set(samples) <= {"capture-20", "capture-40"}
     # The user's own profiler counts from 0: wait, warm-up, then two steps, which are the run's 47 and 48.
