@@ -280,6 +280,7 @@ def test_a_mark_inside_a_mark_waits_and_is_written(tmp_path: Path) -> None:
 
     ring.write(6, 0, Number(5))
     if not inner:  # an int is packed without asking it
+
         class Asked:
             def __index__(self) -> int:
                 inner.append(ring.write(6, 0, 77))

@@ -88,7 +88,9 @@ def hindered(kind: str, folder: Path) -> tuple[Path, tuple[str, ...]]:
         "no group of that name", "no more files may be opened",
     ],
 )  # fmt: skip
-def test_where_no_ring_can_be_made_training_goes_on_and_says_why_only_if_asked(tmp_path: Path, kind: str) -> None:
+def test_where_no_ring_can_be_made_training_goes_on_and_says_why_only_if_asked(
+    tmp_path: Path, kind: str
+) -> None:
     folder, before = hindered(kind, tmp_path)
     script = "\n".join([*before, TRAIN])
     done = writer.run(script, folder)
@@ -163,7 +165,9 @@ def test_without_permission_there_are_no_marks_and_no_harm(tmp_path: Path) -> No
 
 
 def test_a_ring_that_is_removed_under_the_writer_harms_nothing(tmp_path: Path) -> None:
-    remove = TRAIN + """
+    remove = (
+        TRAIN
+        + """
 import glob, os
 for path in glob.glob(os.environ["STEPSCOPE_RUN_DIR"] + "/*"): os.unlink(path)
 os.rmdir(os.environ["STEPSCOPE_RUN_DIR"])
@@ -171,6 +175,7 @@ for n in range(100):
     with monitor.step(): pass
 print("on", monitor._ring._words[8] > 200)
 """
+    )
     done = writer.run(remove, tmp_path / "run")
     assert (done.stdout, done.stderr) == ("trained True\non True\n", "")
 
@@ -257,7 +262,10 @@ print(num > 10, steps > 10)
 
 
 def test_an_agent_that_is_killed_while_it_reads_harms_nothing(tmp_path: Path) -> None:
-    slow = TRAIN + "\nimport sys\nprint('on', flush=True)\nsys.stdin.readline()\nwith monitor.step(): pass\nprint('still', flush=True)"
+    slow = (
+        TRAIN
+        + "\nimport sys\nprint('on', flush=True)\nsys.stdin.readline()\nwith monitor.step(): pass\nprint('still', flush=True)"
+    )
     process = writer.start(slow, tmp_path)
     try:
         assert process.stdout is not None

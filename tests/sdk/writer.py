@@ -54,5 +54,3 @@ def wait_for(what: object, seconds: float = PATIENCE_SECONDS) -> object:
             return found
         time.sleep(0.01)
     raise AssertionError(f"not within {seconds:g} s")
-
-
