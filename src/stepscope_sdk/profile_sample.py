@@ -24,7 +24,8 @@ class Sampler:
         now: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self._every, self._overhead, self._now = every, overhead, now
-        self._start = self._begun = now()
+        self._start = now()
+        self._begun: int | None = None
         self._usual_ns: float | None = None
         self._cost_ns = 0.0
         self._sampled: int | None = None
@@ -32,7 +33,8 @@ class Sampler:
     def due(self, step: int) -> Job | None:
         """Step `step` begins: the capture of the next one, if it is due and affordable."""
         now = self._now()
-        self._account(step - 1, now - self._begun)
+        if self._begun is not None:
+            self._account(step - 1, now - self._begun)
         self._begun = now
         target = step + 1
         if target % self._every or self._cost_ns > self._overhead * (now - self._start):

@@ -1,8 +1,8 @@
 """A rank of a small real job that marks its steps: `python train.py STEPS PAUSE [PORT]`, over gloo if
-WORLD_SIZE is more than one.
+WORLD_SIZE is more than one. A file `stop` in the run directory ends it.
 
-Environment: RANK, WORLD_SIZE, STEPSCOPE_RUN_DIR and what the SDK reads. `TRAIN_PROFILER`: `waiting` or
-`running`, one of the user's own; `TRAIN_OWN_TRACE`: one with our handler.
+Environment: RANK, WORLD_SIZE, STEPSCOPE_RUN_DIR and what the SDK reads; `TRAIN_PROFILER=waiting`: with a
+profiler of the user's own whose schedule waits, until a file `unprofiled` lies in the run directory.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 import sys
 import time
-from contextlib import nullcontext
+from contextlib import ExitStack
 
 
 def main(steps: int, pause_s: float, port: str | None) -> None:
-    """Train until the steps are done or a file `stop` lies in the run directory."""
+    """Train."""
     import torch
     import torch.distributed as dist
     from torch import nn
@@ -22,6 +22,7 @@ def main(steps: int, pause_s: float, port: str | None) -> None:
     import stepscope_sdk
 
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    folder = os.environ["STEPSCOPE_RUN_DIR"]
     torch.set_num_threads(1)
     model: nn.Module = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 8))
     if world > 1:
@@ -30,9 +31,13 @@ def main(steps: int, pause_s: float, port: str | None) -> None:
         model = nn.parallel.DistributedDataParallel(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     mon = stepscope_sdk.monitor()
-    stop = os.path.join(os.environ["STEPSCOPE_RUN_DIR"], "stop")
     halt = torch.zeros(1)
-    with _own_profiler(torch):
+    with ExitStack() as own:
+        if os.environ.get("TRAIN_PROFILER") == "waiting":
+            schedule = torch.profiler.schedule(wait=1_000_000, warmup=1, active=1)
+            own.enter_context(
+                torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], schedule=schedule)
+            )
         for number in range(steps):
             time.sleep(pause_s)
             with mon.step(number):
@@ -41,23 +46,16 @@ def main(steps: int, pause_s: float, port: str | None) -> None:
                 loss.backward()
                 optimizer.step()
                 optimizer.zero_grad()
-            halt[0] = float(os.path.exists(stop))
+            if os.path.exists(os.path.join(folder, "unprofiled")):
+                own.close()
+            halt[0] = float(os.path.exists(os.path.join(folder, "stop")))
             if world > 1:
                 dist.all_reduce(halt)
             if halt[0]:
                 break
     if world > 1:
         dist.destroy_process_group()
-    print("trained", number + 1, flush=True)
-
-
-def _own_profiler(torch):
-    kind = os.environ.get("TRAIN_PROFILER")
-    if kind is None:
-        return nullcontext()
-    activities = [torch.profiler.ProfilerActivity.CPU]
-    schedule = torch.profiler.schedule(wait=1_000_000, warmup=1, active=1) if kind == "waiting" else None
-    return torch.profiler.profile(activities=activities, schedule=schedule)
+    print("trained", number + 1, rank, flush=True)
 
 
 if __name__ == "__main__":

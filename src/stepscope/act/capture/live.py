@@ -80,8 +80,9 @@ class Rank:
         return next((each for each in places if os.path.exists(each)), None)
 
     def close(self) -> None:
-        """Let go of the control file."""
+        """Let go of the files."""
         self.control.close()
+        self.reader.close()
 
 
 def capture(
