@@ -28,7 +28,7 @@ LEAST_SHARE = 0.05
 """Of the step, from which a finding is worth a capture: where one becomes a warning."""
 PATIENCE_SECONDS = 10.0
 """How long the end of the command waits for a trace that is being written."""
-NICE = 10
+NICE = 5
 FEW_STEPS = 3
 """Recorded steps where nothing in particular is in question; the first of a capture is left out on top."""
 
