@@ -238,7 +238,8 @@ class Spool:
         dropped = self._segments.drop_oldest(self._position.acknowledged)
         if dropped is not None:
             self._num_dropped += dropped.num_frames
-            text = f"no room: batches {dropped.first_seq} to {dropped.last_seq} were given up before they were shipped"
+            batches = f"batches {dropped.first_seq} to {dropped.last_seq}"
+            text = f"no room: {batches} were given up before they were shipped"
             self._notes.append(("spool_gap", text, dropped.num_frames))
 
     # ── when the disk fails ──
@@ -358,6 +359,13 @@ class Spool:
                 with contextlib.suppress(OSError):
                     self._position = write_position(self.folder, self._position, is_synced=False)
             return True
+
+    def give_up(self, seq: int, why: str) -> None:
+        """A receiver will never take what is pending up to `seq`: go on behind it, and tell."""
+        with self._lock:
+            if self.acknowledge(seq):
+                self._num_dropped += 1
+                self._notes.append(("spool_gap", f"batch {seq} was given up: {why}", 1))
 
     def state(self) -> SpoolState:
         """How it is now."""
