@@ -1,6 +1,6 @@
-"""A node's day through the spool, with a clock turned by hand: 8 devices × 40 signals × 1 Hz, a server that is
-away now and then.
+"""A node's day through the spool, with a clock turned by hand.
 
+8 devices × 40 signals × 1 Hz, and a server that is away now and then.
     python -m tests.agent.soak [HOURS]
 """
 
