@@ -134,9 +134,7 @@ def test_a_wall_clock_that_is_set_moves_no_step():
 
 
 def test_a_mark_that_was_written_late_has_its_own_time():
-    rows = records(
-        step("begin", 0, 0), step("end", 9, 0), phase("begin", 2, 0, "gc"), phase("end", 3, 0, "gc")
-    )
+    rows = records(step("begin", 0, 0), step("end", 9, 0), phase("begin", 2, 0, "gc"), phase("end", 3, 0, "gc"))
     assert stretches(marks_of_records(rows, Identity())) == [("gc", 2, 3)]
 
 
@@ -250,9 +248,7 @@ sys.stdin.read()
 
 def test_a_writer_that_lives_and_one_that_was_killed_are_told_apart(tmp_path):
     path = str(tmp_path / "a.ring")
-    writer = subprocess.Popen(
-        [sys.executable, "-c", WRITER, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
+    writer = subprocess.Popen([sys.executable, "-c", WRITER, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
         assert writer.stdout.readline().strip() == b"ready"
         alive = marks_of_ring(path)
