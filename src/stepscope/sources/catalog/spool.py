@@ -37,15 +37,21 @@ _UNKNOWN = "signals that are not known here"
 
 @dataclass(slots=True)
 class _Column:
+    """Samples of one signal of one owner for one job, as they came."""
+
     at_ns: array[int] = field(default_factory=lambda: array("q"))
     value: array[float] = field(default_factory=lambda: array("d"))
     labels: dict[str, str] = field(default_factory=dict)
+    told: dict[str, str] = field(default_factory=dict)
+    """The labels that came last, whole."""
 
 
 @dataclass(slots=True)
 class _Told:
-    """What one source of one host says of itself, batch by batch."""
+    """What one source of one host says, batch by batch. `columns` by owner, signal and job (empty: of
+    nobody)."""
 
+    columns: dict[tuple[wire.BatchOwner, str, str], _Column] = field(default_factory=dict)
     window_ns: list[int | None] = field(default_factory=list)
     collect_ns: list[int | None] = field(default_factory=list)
     lag_ns: list[int | None] = field(default_factory=list)
@@ -93,6 +99,7 @@ def read_spool(path: str, *, job: str | None = None) -> SpoolRead:
     whole = _Whole()
     for each in batches_of(content):
         whole.take(each)
+    whole.close()
     if not content.num_batches:
         place, what = (f"byte {content.faults[0][1]}", content.faults[0][2]) if content.faults else (None, "")
         raise InputError(path, f"no batch in it {what}".strip(), "let the agent run for a while", place)
@@ -135,8 +142,6 @@ def _chosen(jobs: Mapping[str, Job], asked: str | None, path: str) -> str | None
 class _Whole:
     """All batches of a spool, in columns."""
 
-    columns: dict[tuple[str, str, Owner, str, str], _Column] = field(default_factory=dict)
-    """By host, source, owner, signal and job (empty: of nobody)."""
     told: dict[tuple[str, str], _Told] = field(default_factory=dict)
     jobs: dict[str, Job] = field(default_factory=dict)
     marks: list[wire.Marks] = field(default_factory=list)
@@ -172,27 +177,37 @@ class _Whole:
         told.lag_ns.append(batch.lag_ns)
         for name, reason, count in batch.missing:
             told.missing[name, reason] = told.missing.get((name, reason), 0) + count
+        columns = told.columns
         for each in batch.series:
-            if each.signal not in SIGNALS:
-                if not each.signal.startswith("stepscope_"):
-                    self.unknown[each.signal] = self.unknown.get(each.signal, 0) + len(each.value)
+            key = (each.owner, each.signal, each.labels.get("job", ""))
+            column = columns.get(key)
+            if column is None:
+                if each.signal not in SIGNALS:
+                    if not each.signal.startswith("stepscope_"):
+                        self.unknown[each.signal] = self.unknown.get(each.signal, 0) + len(each.value)
+                    continue
+                column = columns[key] = _Column()
+            if len(each.at_ns) != len(each.value):
                 continue
             try:
-                at_ns, value = array("q", each.at_ns), array("d", each.value)
+                column.at_ns.extend(each.at_ns)
             except OverflowError:  # a time that none can be: not written by the agent
+                del column.at_ns[len(column.value) :]
                 continue
-            if len(at_ns) != len(value):
-                continue
-            named = each.labels.get("job", "")
-            for name in filter(None, named.split(",")):
-                job = self.jobs.setdefault(name, Job())
-                job.num_samples += len(each.value)
-                job.seen(batch.host, at_ns)
-            owner = self._owner(each.owner, batch.host)
-            column = self.columns.setdefault((batch.host, batch.source, owner, each.signal, named), _Column())
-            column.at_ns.extend(at_ns)
-            column.value.extend(value)
-            column.labels |= {k: v for k, v in each.labels.items() if k in LABELS}
+            column.value.extend(each.value)
+            if column.told != each.labels:
+                column.told = each.labels
+                column.labels |= {name: text for name, text in each.labels.items() if name in LABELS}
+
+    def close(self) -> None:
+        """Everything was taken: what jobs there are, and when."""
+        for (host, _), told in self.told.items():
+            for (_, _, named), column in told.columns.items():
+                at_ns = np.frombuffer(column.at_ns, dtype=np.int64)
+                for name in filter(None, named.split(",")):
+                    job = self.jobs.setdefault(name, Job())
+                    job.num_samples += len(at_ns)
+                    job.seen(host, (int(at_ns.min()), int(at_ns.max())) if len(at_ns) else ())
 
     def _owner(self, owner: wire.BatchOwner, host: str) -> Owner:
         found = self.owners.get((owner, host))
@@ -219,7 +234,12 @@ class _Whole:
         """One of each host and source, those with most samples first."""
         gatherings: dict[tuple[str, str], Gathering] = {}
         where = self.jobs.get(job) if job is not None else None
-        for (host, source, owner, signal, named), column in self.columns.items():
+        every = (
+            (host, source, self._owner(owner, host), signal, named, column)
+            for (host, source), told in self.told.items()
+            for (owner, signal, named), column in told.columns.items()
+        )
+        for host, source, owner, signal, named, column in every:
             at_ns = np.frombuffer(column.at_ns, dtype=np.int64)
             value = np.frombuffer(column.value, dtype=np.float64)
             if where is not None and job not in named.split(","):
