@@ -209,8 +209,8 @@ def test_workers_of_a_loader_do_not_mark(tmp_path: Path) -> None:
     if python is None:
         pytest.skip("no Python with torch")
     done = subprocess.run(
-        [python, "-c", WORKERS], env=writer.environment(tmp_path, RANK="0", WORLD_SIZE="1"), capture_output=True,
-        text=True, check=False, timeout=120,
+        [python, "-c", WORKERS], env=writer.environment(tmp_path, RANK="0", WORLD_SIZE="1"),
+        capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (0, "4\n"), done.stderr
     (path,) = writer.rings(tmp_path)

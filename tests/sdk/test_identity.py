@@ -37,6 +37,7 @@ SLURM = {
     "SLURM_JOB_ID": "9001", "SLURM_STEP_ID": "0", "SLURM_PROCID": "3", "SLURM_LOCALID": "3",
     "SLURM_NTASKS": "8", "SLURM_STEP_NUM_TASKS": "4",
 }  # fmt: skip
+SLURM_ARRAY = {"SLURM_ARRAY_JOB_ID": "8990", "SLURM_ARRAY_TASK_ID": "11"}
 OPENMPI = {
     "OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_RANK": "1",
     "PMIX_RANK": "1", "PMIX_NAMESPACE": "prterun-77@1",
@@ -48,7 +49,7 @@ OPENMPI = {
     [
         (TORCHRUN, (5, 16, 1, 2, "exp-12", None)),
         (SLURM, (3, 4, 3, -1, "9001", "9001")),
-        ({**SLURM, "SLURM_ARRAY_JOB_ID": "8990", "SLURM_ARRAY_TASK_ID": "11"}, (3, 4, 3, -1, "8990_11", "8990_11")),
+        ({**SLURM, **SLURM_ARRAY}, (3, 4, 3, -1, "8990_11", "8990_11")),
         ({**SLURM, **TORCHRUN}, (5, 16, 1, 2, "9001", "9001")),
         ({"SLURM_JOB_ID": "9001", "SLURM_PROCID": "0", "SLURM_NTASKS": "8"}, (0, -1, -1, -1, "9001", "9001")),
         (OPENMPI, (1, 2, 1, -1, "prterun-77@1", None)),
@@ -122,7 +123,7 @@ def test_a_process_alone_is_a_run_of_its_own() -> None:
     [
         f"11:devices:/kubepods/burstable/pod{UID}/{CONTAINER}",
         f"0::/kubepods.slice/kubepods-pod{UID.replace('-', '_')}.slice/cri-containerd-{CONTAINER}.scope",
-        f"0::/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-besteffort-pod{UID.replace('-', '_')}.slice/crio-{CONTAINER}.scope",
+        f"0::/kubelet.slice/kubelet-kubepods-pod{UID.replace('-', '_')}.slice/crio-{CONTAINER}.scope",
     ],
 )
 def test_pod_and_container_are_in_the_path_of_the_cgroup(line: str) -> None:

@@ -7,6 +7,7 @@ import math
 import threading
 import time
 from collections.abc import Iterator
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +41,9 @@ class Marked:
     def rows(self) -> list[tuple[Any, ...]]:
         """kind, flags, step, a, b"""
         return [
-            (KIND[int(r["kind"])], int(r["flags"]), int(r["step"]), int(r["a"]), None if math.isnan(r["b"]) else r["b"])
-            for r in self.records()
+            (KIND[int(row["kind"])], int(row["flags"]), int(row["step"]), int(row["a"]),
+             None if isnan(row["b"]) else row["b"])
+            for row in self.records()
         ]  # fmt: skip
 
 

@@ -68,7 +68,8 @@ def test_both_read_the_same_from_a_ring_that_lives(tmp_path: Path, reader_in_c: 
     assert last.split()[2:] == ["alive", "0"] or last.split()[2:] == ["alive", "1"]
     for words in read:
         row = rows[int(words[0])]
-        assert [int(word) for word in words[1:6]] == [int(row[name]) for name in ("kind", "flags", "step", "mono_ns", "a")]  # fmt: skip
+        whole = [int(row[name]) for name in ("kind", "flags", "step", "mono_ns", "a")]
+        assert [int(word) for word in words[1:6]] == whole
         for word, name in zip(words[6:], ("b", "c"), strict=True):
             assert float(word) == row[name] or (row[name] != row[name] and word.endswith("nan"))
     assert [int(words[1]) for words in read][-1] == abi.kind_number("exit")

@@ -58,7 +58,7 @@ def test_the_wheel_holds_the_sdk_alone_and_marks_where_nothing_else_is(root: Pat
     assert "Requires-Dist" not in meta
     assert f"Version: {VERSION}" in meta
     assert any(name.endswith("LICENSE") for name in names)
-    script = "import stepscope_sdk\nm = stepscope_sdk.monitor()\nwith m.step(): pass\nprint(stepscope_sdk.__file__)"
+    script = "import stepscope_sdk\nwith stepscope_sdk.monitor().step(): print(stepscope_sdk.__file__)"
     done = subprocess.run(
         [sys.executable, "-S", "-c", script], capture_output=True, text=True, check=False,
         env={**writer.environment(tmp_path / "run"), "PYTHONPATH": str(tmp_path / "site")},

@@ -159,7 +159,7 @@ def test_a_file_that_is_cut_is_refused(tmp_path: Path, size: int) -> None:
     ring = ring_in(tmp_path)
     raw = Path(ring.path).read_bytes()
     (tmp_path / "cut.ring").write_bytes(raw[:size])
-    with pytest.raises(InputError, match="cut|not ready"):
+    with pytest.raises(InputError, match=r"cut|not ready"):
         RingReader(str(tmp_path / "cut.ring"))
 
 
@@ -258,8 +258,8 @@ def test_the_writers_own_process_may_read_its_ring_and_still_lives_for_others(tm
     assert writer.run(ask, tmp_path, ring.path).stdout == "False\n"
 
 
-# Two threads of a real process write as fast as they can, each record with a law of its own: c = a·step, and a
-# counts up in each thread; small ring, so that it goes round while it is read.
+# Two threads of a real process write as fast as they can, each record with a law of its own: c = a·step, and
+# a counts up in each thread; small ring, so that it goes round while it is read.
 STRESS = """
 import os, sys, threading, time
 from stepscope_sdk.ring import Ring
@@ -371,7 +371,10 @@ NAMESPACES = ("unshare", "--mount", "--pid", "--fork", "--mount-proc")
 def test_a_ring_is_told_dead_or_alive_over_namespaces_of_processes(tmp_path: Path) -> None:
     if subprocess.run([*NAMESPACES, "true"], capture_output=True, check=False).returncode != 0:
         pytest.skip("this machine gives no new namespaces")
-    script = "import stepscope_sdk, os, sys; stepscope_sdk.monitor(); print(os.getpid(), flush=True); sys.stdin.readline()"
+    script = (
+        "import stepscope_sdk, os, sys; stepscope_sdk.monitor()\n"
+        "print(os.getpid(), flush=True); sys.stdin.readline()"
+    )
     process = writer.start(script, tmp_path, wrap=NAMESPACES, python=sys.executable)
     try:
         assert process.stdout is not None
