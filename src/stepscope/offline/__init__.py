@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from stepscope.model.sample import Telemetry
 from stepscope.model.text import Lang
 from stepscope.model.trace import Trace
 from stepscope.offline.beside import asked_of, read_log_inputs, read_telemetry_inputs
+from stepscope.offline.mark import marks_of
 from stepscope.offline.option import as_training, check_options, read_thresholds
 from stepscope.offline.read import (
     OnProgress,
@@ -210,12 +212,18 @@ def diagnosed(
         raise nothing_read(reads)
     if steps is not None:
         check_steps(steps, reads)
+    given_marks = [each for read in reads for each in read.marks]
+    marked = marks_of(reads, steps, rank, time.time_ns())
+    reads = marked.reads
     analyses, inputs = one_file_a_rank(reads)
     if rank is not None:
-        found = sorted({a.rank for a in analyses if a.rank is not None})
+        own = {a.rank for a in analyses} | {m.identity.rank for m in given_marks}
+        found = sorted(each for each in own if each is not None)
         analyses = [a for a in analyses if a.rank == rank]
-        if not analyses and not any(
-            read.memory or read.table or read.telemetry or read.log for read in reads
+        if (
+            not analyses
+            and not marked.marked.analyses
+            and not any(read.memory or read.table or read.telemetry or read.log for read in reads)
         ):
             there = f"there are: {', '.join(map(str, found))}" if found else "the inputs name no rank"
             raise UsageError(f"no input is of rank {rank}; {there}")
@@ -238,7 +246,8 @@ def diagnosed(
         options,
         memory,
         [part for read in reads for part in read.telemetry],
-        [read.log for read in reads if read.log is not None],
+        [*(read.log for read in reads if read.log is not None), *marked.logs],
+        marked.marked,
     )
     tables = [dataclasses.replace(r.table, name=r.input.name) for r in reads if r.table is not None]
     report = with_tables(report, tables, lang)
