@@ -14,7 +14,7 @@ _POD = re.compile(r"pod([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}
 _STATIC_POD = re.compile(r"pod([0-9a-f]{32})(?=[/.]|$)")
 _CONTAINER = re.compile(r"(?:^|[/:-])([0-9a-f]{64})(?=\.scope|/|$)")
 _SLURM = re.compile(r"/job_(\d+)(?=/|$)")
-_MOST = 1 << 16
+_MOST = 4 << 20
 
 
 def labels_of(text: str) -> dict[str, str]:
@@ -31,16 +31,16 @@ def labels_of(text: str) -> dict[str, str]:
     return found
 
 
-def folders(text: str, root: Path) -> Iterator[Path]:
+def folders(text: str, root: str) -> Iterator[Path]:
     """Where the CPU controller of the group may lie, innermost first, then what it is in: of version 2, and
     of version 1's `cpu`."""
     for line in text.splitlines():
         number, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         if number == "0" and not controllers:
-            base = root
+            base = Path(root)
         elif "cpu" in controllers.split(","):
-            base = root / controllers
+            base = Path(root, controllers)
         else:
             continue
         place = base / path.strip("/")
@@ -53,7 +53,7 @@ def folders(text: str, root: Path) -> Iterator[Path]:
             place = place.parent
 
 
-def cpu(text: str, root: Path) -> tuple[float | None, tuple[int, int] | None]:
+def cpu(text: str, root: str) -> tuple[float | None, tuple[int, int] | None]:
     """(cores of the narrowest quota or None, (periods, throttled periods) of the same group or None)."""
     best: tuple[float, tuple[int, int] | None] | None = None
     for place in folders(text, root):

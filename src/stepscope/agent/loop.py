@@ -198,7 +198,7 @@ class Loop:
             self._tell("source_back", f"{name} answers again")
         for reading in said.readings:
             tally.num_samples += len(reading.samples)
-            self._emit(self._packer.add(name, reading, self._clock.mono_ns()))
+            self._emit(self._packer.add(reading.source or name, reading, self._clock.mono_ns()))
 
     def _tend(self) -> None:
         now = self._clock.mono_ns()

@@ -86,13 +86,13 @@ class Driver:
         found, self._events = self._events, []
         return found
 
-    def call(self, handle: Handle, name: str, ask: Callable[[], Any]) -> Any | None:
-        """An answer, or `None` where this device has none; then why is in `handle.silent`. A device that is
-        lost is told and left out from then on."""
+    def call(self, handle: Handle, name: str, ask: Callable[..., Any], *arguments: Any) -> Any | None:
+        """The answer to `ask(*arguments)`, or `None` where this device has none: why is then in
+        `handle.silent`. A device that is lost is told and left out from then on."""
         if name in handle.silent:
             return None
         try:
-            return ask()
+            return ask(*arguments)
         except self.library.NVMLError as error:
             self.failed(handle, name, error)
             return None

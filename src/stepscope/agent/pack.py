@@ -23,23 +23,24 @@ MOST_VALUES = 200_000
 """Of one batch: what is more begins another."""
 
 
+_Key = tuple[str, bool, int | None, int | None]
+"""(source, whether without a window, its collect interval, its lag)"""
+
+
 @dataclass(slots=True)
 class _Open:
     """A batch of one source that is not closed yet."""
 
     since_mono_ns: int
     windows: list[int] = field(default_factory=list)
-    collect_ns: int | None = None
-    lag_ns: int | None = None
     columns: dict[tuple[Owner, str, Labels], tuple[list[int], list[float]]] = field(default_factory=dict)
     missing: Counter[tuple[str, str]] = field(default_factory=Counter)
     num_values: int = 0
 
     def fits(self, reading: Reading) -> bool:
-        if (self.collect_ns, self.lag_ns) != (reading.collect_ns, reading.lag_ns):
-            return False
+        """Whether the reading's window is that of what is here already."""
         if reading.window_ns is None or not self.windows:
-            return (reading.window_ns is None) == (not self.windows)
+            return True
         return abs(reading.window_ns - self.windows[0]) <= WINDOW_SLACK * self.windows[0]
 
 
@@ -49,20 +50,19 @@ class Packer:
     def __init__(self, *, agent: str, host: str, jobs: JobTable, devices: DeviceTable, hold_ns: int) -> None:
         self.agent, self.host, self.hold_ns = agent, host, hold_ns
         self._jobs, self._devices = jobs, devices
-        self._open: dict[str, _Open] = {}
+        self._open: dict[_Key, _Open] = {}
 
     def add(self, source: str, reading: Reading, mono_ns: int) -> list[Batch]:
         """Take a reading. Events, lines and marks leave at once, values when `due` says."""
         batches: list[Batch] = []
         if reading.samples or reading.missing:
-            open_ = self._open.get(source)
+            key = (source, reading.window_ns is None, reading.collect_ns, reading.lag_ns)
+            open_ = self._open.get(key)
             if open_ is not None and (not open_.fits(reading) or open_.num_values > MOST_VALUES):
-                batches += self._close(source)
+                batches.append(self._close(key))
                 open_ = None
             if open_ is None:
-                open_ = self._open[source] = _Open(
-                    mono_ns, collect_ns=reading.collect_ns, lag_ns=reading.lag_ns
-                )
+                open_ = self._open[key] = _Open(mono_ns)
             self._take(open_, reading)
         batches += reading.marks
         batches += [self._event(each) for each in reading.events]
@@ -70,12 +70,12 @@ class Packer:
 
     def due(self, mono_ns: int) -> list[Batch]:
         """Batches that waited long enough."""
-        late = [name for name, each in self._open.items() if mono_ns - each.since_mono_ns >= self.hold_ns]
-        return [batch for name in late for batch in self._close(name)]
+        late = [key for key, each in self._open.items() if mono_ns - each.since_mono_ns >= self.hold_ns]
+        return [self._close(key) for key in late]
 
     def flush(self) -> list[Batch]:
         """Everything that is still open."""
-        return [batch for name in list(self._open) for batch in self._close(name)]
+        return [self._close(key) for key in list(self._open)]
 
     @staticmethod
     def _take(open_: _Open, reading: Reading) -> None:
@@ -94,8 +94,9 @@ class Packer:
             column[1].append(value)
         open_.num_values += len(reading.samples)
 
-    def _close(self, source: str) -> list[Batch]:
-        open_ = self._open.pop(source)
+    def _close(self, key: _Key) -> Batch:
+        open_ = self._open.pop(key)
+        source, _, collect_ns, lag_ns = key
         first = min((at[0] for at, _ in open_.columns.values() if at), default=0)
         window_ns = sum(open_.windows) // len(open_.windows) if open_.windows else None
         ranks, of_device = self._of(first)
@@ -106,19 +107,17 @@ class Packer:
             if found is None:
                 found = known[owner] = stretches(owner, ranks, of_device)
             series += _labelled(on_wire(owner), signal, labels, at_ns, values, found, window_ns or 0)
-        return [
-            Samples(
-                agent=self.agent,
-                seq=0,
-                host=self.host,
-                source=source,
-                series=series,
-                window_ns=window_ns,
-                collect_ns=open_.collect_ns,
-                lag_ns=open_.lag_ns,
-                missing=[(name, why, count) for (name, why), count in open_.missing.items()],
-            )
-        ]
+        return Samples(
+            agent=self.agent,
+            seq=0,
+            host=self.host,
+            source=source,
+            series=series,
+            window_ns=window_ns,
+            collect_ns=collect_ns,
+            lag_ns=lag_ns,
+            missing=[(name, why, count) for (name, why), count in open_.missing.items()],
+        )
 
     def _of(self, since_ns: int) -> tuple[Sequence[LiveRank], dict[DeviceKey, list[LiveRank]]]:
         ranks = self._jobs.all(since_ns)

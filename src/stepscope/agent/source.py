@@ -72,6 +72,8 @@ class Reading:
     lines: list[Line] = field(default_factory=list)
     marks: list[Marks] = field(default_factory=list)
     missing: Counter[tuple[str, str]] = field(default_factory=Counter)
+    source: str | None = None
+    """What batches call the source, where that is not its own name (an exporter, known by what it says)."""
 
 
 class NotHere(Exception):

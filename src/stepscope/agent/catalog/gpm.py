@@ -1,8 +1,8 @@
-"""GPM of Hopper and newer: how busy the multiprocessors, tensor cores, memory and links were, over exactly the
+"""GPM of Hopper and newer: how busy multiprocessors, tensor cores, memory and links were, over exactly the
 time between two looks.
 
-Two samples at least 100 ms apart; calls one at a time; each metric has an answer of its own. The clock is read
-before and after each sample, and its middle is the sample's time.
+Two samples at least 100 ms apart; calls one at a time; each metric has an answer of its own. The clock is
+read before and after each sample, and its middle is the sample's time.
 """
 
 from __future__ import annotations
@@ -81,7 +81,9 @@ class GpmSource:
             return
         if pair is None:
             nvml = self._driver.library
-            both = [self._driver.call(handle, "nvmlGpmSampleAlloc", nvml.nvmlGpmSampleAlloc) for _ in range(2)]
+            both = [
+                self._driver.call(handle, "nvmlGpmSampleAlloc", nvml.nvmlGpmSampleAlloc) for _ in range(2)
+            ]
             if None in both:
                 return
             pair, is_first = _Pair(both[0], both[1], 0, 0), True
@@ -162,8 +164,8 @@ def _make(context: Context) -> Sequence[Source]:
 SOURCE = Kind(
     name="gpm",
     title="NVIDIA GPM",
-    gives="SM, tensor, pipe, memory, PCIe and NVLink activity of Hopper and newer, over exactly the time between "
-    "two looks",
+    gives="SM, tensor, pipe, memory, PCIe and NVLink activity of Hopper and newer, over exactly the time "
+    "between two looks",
     make=_make,
     least_ns=LEAST_NS,
 )

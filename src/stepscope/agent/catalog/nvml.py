@@ -74,7 +74,7 @@ class NvmlSource:
                 break
             if (call.is_fixed and not asks_fixed) or (handle.is_instance and not call.is_of_instance):
                 continue
-            answer = driver.call(handle, call.name, lambda ask=call.ask: ask(nvml, handle.raw))
+            answer = driver.call(handle, call.name, call.ask, nvml, handle.raw)
             if answer is None:
                 reading.missing[call.name, handle.silent.get(call.name, "blank")] += 1
                 continue
@@ -118,7 +118,8 @@ class NvmlSource:
         said: list[Any] | None = self._driver.call(
             handle,
             "nvmlDeviceGetComputeRunningProcesses",
-            lambda: nvml.nvmlDeviceGetComputeRunningProcesses(handle.raw),
+            nvml.nvmlDeviceGetComputeRunningProcesses,
+            handle.raw,
         )
         owner = handle.owner
         for each in said or ():
@@ -137,6 +138,6 @@ def _make(context: Context) -> Sequence[Source]:
 SOURCE = Kind(
     name="nvml",
     title="NVIDIA driver (NVML)",
-    gives="utilisation, memory, power, clocks, temperature, throttling, PCIe and NVLink of each device; processes",
+    gives="utilisation, memory, power, clocks, temperature, throttling, links of each device; processes",
     make=_make,
 )

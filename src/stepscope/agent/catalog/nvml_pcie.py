@@ -1,4 +1,4 @@
-"""PCIe throughput by NVML, of devices without GPM. Each direction blocks for 20 ms, so it has its own thread."""
+"""PCIe throughput by NVML, of devices without GPM. Each direction blocks for 20 ms: it has its own thread."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ class PcieSource:
                     said = self._driver.call(
                         handle,
                         row,
-                        lambda way=getattr(nvml, constant): nvml.nvmlDeviceGetPcieThroughput(handle.raw, way),
+                        nvml.nvmlDeviceGetPcieThroughput,
+                        handle.raw,
+                        getattr(nvml, constant),
                     )
                 if said is None:
                     reading.missing[row, handle.silent.get(row, "blank")] += 1
@@ -56,7 +58,7 @@ class PcieSource:
     def _has_gpm(self, handle: Handle) -> bool:
         nvml = self._driver.library
         name = "nvmlGpmQueryDeviceSupport"
-        said = self._driver.call(handle, name, lambda: nvml.nvmlGpmQueryDeviceSupport(handle.raw))
+        said = self._driver.call(handle, name, nvml.nvmlGpmQueryDeviceSupport, handle.raw)
         return said is not None and bool(said.isSupportedDevice)
 
 

@@ -58,9 +58,10 @@ class XidSource:
             self._driver.call(
                 handle,
                 "nvmlDeviceRegisterEvents",
-                lambda raw=handle.raw: nvml.nvmlDeviceRegisterEvents(
-                    raw, nvml.nvmlEventTypeXidCriticalError, self._set
-                ),
+                nvml.nvmlDeviceRegisterEvents,
+                handle.raw,
+                nvml.nvmlEventTypeXidCriticalError,
+                self._set,
             )
 
     def _event(self, said: Any, handles: Sequence[Handle]) -> Event:
@@ -68,7 +69,7 @@ class XidSource:
         place = ctypes.cast(said.device, ctypes.c_void_p).value
         found = [each for each in handles if ctypes.cast(each.raw, ctypes.c_void_p).value == place]
         owner = replace(found[0].owner, mig=None) if found else None
-        return Event(self._context.clock.real_ns(), "xid", f"Xid {code}: {xid(code).title}", code, owner)
+        return Event(self._context.clock.real_ns(), "xid", f"Xid {code}: {xid(code).meaning.en}", code, owner)
 
 
 def _make(context: Context) -> Sequence[Source]:
