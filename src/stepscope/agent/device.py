@@ -31,6 +31,7 @@ class DeviceTable:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._by_name: dict[str, DeviceKey] = {}
+        self._by_bus: dict[str, Owner] = {}
         self._pids: dict[DeviceKey, frozenset[int]] = {}
         self.version = 0
         """Rises with each change."""
@@ -38,7 +39,10 @@ class DeviceTable:
     def put(self, devices: Iterable[Device]) -> None:
         """The devices there are now."""
         names: dict[str, DeviceKey] = {}
+        buses: dict[str, Owner] = {}
         for each in devices:
+            if each.owner.pci_bus_id and each.owner.mig is None:
+                buses[each.owner.pci_bus_id] = each.owner
             if each.alias:
                 names[each.alias] = each.key
             elif each.owner.uuid:
@@ -46,7 +50,7 @@ class DeviceTable:
         with self._lock:
             if names != self._by_name:
                 kept = set(names.values())
-                self._by_name = names
+                self._by_name, self._by_bus = names, buses
                 self._pids = {key: pids for key, pids in self._pids.items() if key in kept}
                 self.version += 1
 
@@ -61,6 +65,11 @@ class DeviceTable:
         """The device that a UUID names: of a whole device, or of a MIG instance where the driver told it."""
         with self._lock:
             return self._by_name.get(name, (name, None))
+
+    def owner_at(self, bus: str) -> Owner | None:
+        """The device at a PCI address, `None` where the driver told of none."""
+        with self._lock:
+            return self._by_bus.get(bus)
 
     def of_pids(self, pids: frozenset[int]) -> tuple[DeviceKey, ...]:
         """The devices on which any of the processes computes."""

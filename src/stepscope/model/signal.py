@@ -94,7 +94,7 @@ _AGENT: tuple[tuple[str, str, SignalKind, Aggregate, str], ...] = (
     ("cpu_seconds_total", "s", "counter", "none", "Processor time that the agent itself took."),
     ("resident_bytes", "B", "gauge", "max", "Host memory of the agent itself."),
     ("samples_total", "1", "counter", "none", "Samples that the agent read."),
-    ("dropped_total", "1", "counter", "none", "Samples that the agent read and could not keep."),
+    ("samples_dropped_total", "1", "counter", "none", "Samples that the agent read and could not keep."),
     ("late_total", "1", "counter", "none", "Looks left out because the one before lasted too long."),
     ("reads_total", "1", "counter", "none", "Looks at one source."),
     ("read_failures_total", "1", "counter", "none", "Looks at one source that failed."),

@@ -121,7 +121,7 @@ SIGNAL: Mapping[str, Text] = {
     "agent_cpu_seconds_total": _T(en="agent: CPU time", zh="agent：CPU 时间"),
     "agent_resident_bytes": _T(en="agent: memory", zh="agent：内存"),
     "agent_samples_total": _T(en="agent: samples", zh="agent：样本数"),
-    "agent_dropped_total": _T(en="agent: samples lost", zh="agent：丢失样本数"),
+    "agent_samples_dropped_total": _T(en="agent: samples lost", zh="agent：丢失样本数"),
     "agent_late_total": _T(en="agent: looks left out", zh="agent：略过的采集"),
     "agent_reads_total": _T(en="agent: looks at a source", zh="agent：来源采集次数"),
     "agent_read_failures_total": _T(en="agent: failed looks", zh="agent：采集失败次数"),

@@ -27,7 +27,7 @@ class OwnSource:
         own: dict[str, float] = {
             "agent_cpu_seconds_total": time.process_time(),
             "agent_samples_total": float(tally.num_samples),
-            "agent_dropped_total": float(tally.num_dropped),
+            "agent_samples_dropped_total": float(tally.num_dropped),
             "agent_late_total": float(tally.num_late),
         }
         said = process.usage("/proc", os.getpid(), os.sysconf("SC_PAGE_SIZE"))

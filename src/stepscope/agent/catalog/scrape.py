@@ -58,7 +58,7 @@ def _make(context: Context) -> Sequence[Source]:
 SOURCE = Kind(
     name="scrape",
     title="Exporters (Prometheus text)",
-    gives="whatever a known exporter tells of devices, host or containers; its pods, namespaces and containers",
+    gives="what a known exporter tells of devices, host or containers, with its pods and namespaces",
     make=_make,
     least_ns=1_000_000_000,
 )
