@@ -341,6 +341,20 @@ def simulate_page() -> str:
     return before + mark + "\n".join(rows) + "\n\n" + rest.partition("\n\n")[2]
 
 
+def step_ring_page() -> str:
+    """docs/reference/step-ring.md with its tables, from the layout."""
+    from tools.ring_layout import with_tables
+
+    return with_tables((ROOT / "docs/reference/step-ring.md").read_text(encoding="utf-8"))
+
+
+def step_ring_header() -> str:
+    """docs/reference/step_ring.h."""
+    from tools.ring_layout import c_header
+
+    return c_header()
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "docs/reference/cli.md": cli_page,
     "docs/reference/simulate.md": simulate_page,
@@ -350,6 +364,8 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/reference/ops.schema.json": ops_schema_page,
     "docs/reference/rules.md": rules_page,
     "docs/reference/signals.md": signals_page,
+    "docs/reference/step-ring.md": step_ring_page,
+    "docs/reference/step_ring.h": step_ring_header,
     "README.md": lambda: with_outputs("README.md"),
     "src/stepscope/model/redact/own_words.txt": own_words,
     "docs/tutorial.md": lambda: with_outputs("docs/tutorial.md"),
