@@ -88,6 +88,7 @@ class Loop:
         self._is_busy, self.tally = is_busy, tally
         self._queue: queue.Queue[Said] = queue.Queue(MOST_QUEUED)
         self._was_busy = False
+        self._telling = threading.Lock()
         self._threads: list[threading.Thread] = []
 
     # ── with threads ──
@@ -141,16 +142,50 @@ class Loop:
             self._tend()
         self._emit(self._packer.flush())
 
-    def once(self, *, num_looks: int = 1, apart_ns: int = 0) -> None:
-        """Ask every source so often and flush: rates need two looks."""
-        idle = threading.Event()
-        for look in range(num_looks):
-            if look:
-                self._clock.wait(idle, self._clock.mono_ns() + apart_ns)
-            for worker in self.workers:
-                if not worker.is_absent:
-                    self._hear(self._look(worker))
+    def once(self, *, apart_ns: int, over_ns: int, num_looks: int = 2) -> None:
+        """Ask every source so often, all at a time, and flush: rates need two looks. Who does not answer
+        within `over_ns` is told and left behind."""
+        stop = threading.Event()
+
+        def looks(worker: Worker) -> None:
+            for look in range(num_looks):
+                if look:
+                    self._clock.wait(stop, self._clock.mono_ns() + apart_ns)
+                if not stop.is_set() and not worker.is_absent:
+                    said = self._look(worker)
+                    worker.is_absent = said.is_absent
+                    self._queue.put(said)
+
+        threads = [
+            threading.Thread(target=looks, args=(worker,), name=f"agent-{worker.source.name}", daemon=True)
+            for worker in self.workers
+        ]
+        for thread in threads:
+            thread.start()
+        until = self._clock.mono_ns() + over_ns
+        while any(thread.is_alive() for thread in threads) and self._clock.mono_ns() < until:
+            with contextlib.suppress(queue.Empty):
+                self._hear(self._queue.get(timeout=0.05))
+        stop.set()
+        while not self._queue.empty():
+            self._hear(self._queue.get())
+        for worker, thread in zip(self.workers, threads, strict=True):
+            if thread.is_alive():
+                self.tell("source_hung", f"{worker.source.name} has not answered")
+            else:
+                worker.source.close()
         self._emit(self._packer.flush())
+
+    def take(self, source: str, reading: Reading) -> None:
+        """A reading that no source of the loop gave. From the main thread."""
+        self._emit(self._packer.add(source, reading, self._clock.mono_ns()))
+
+    def tell(self, what: str, text: str) -> None:
+        """An event of the agent itself. From any thread."""
+        with self._telling:
+            event = Event(self._clock.real_ns(), what, text)
+            reading = Reading(event.at_ns, events=[event])
+            self._emit(self._packer.add("agent", reading, self._clock.mono_ns()))
 
     # ── both ──
 
@@ -186,16 +221,16 @@ class Loop:
         tally.read_seconds[name] = tally.read_seconds.get(name, 0.0) + said.took_ns / 1e9
         if worker.is_hung:
             worker.is_hung = False
-            self._tell("source_back", f"{name} answered after {said.took_ns / 1e9:.1f} s")
+            self.tell("source_back", f"{name} answered after {said.took_ns / 1e9:.1f} s")
         if said.failure is not None:
             tally.num_failed[name] = tally.num_failed.get(name, 0) + (not said.is_absent)
             if not worker.is_told:
                 what = "source_absent" if said.is_absent else "source_failed"
-                self._tell(what, f"{name}: {said.failure}")
+                self.tell(what, f"{name}: {said.failure}")
             worker.is_told, worker.is_absent = True, said.is_absent
         elif worker.is_told:
             worker.is_told = worker.is_absent = False
-            self._tell("source_back", f"{name} answers again")
+            self.tell("source_back", f"{name} answers again")
         for reading in said.readings:
             tally.num_samples += len(reading.samples)
             self._emit(self._packer.add(reading.source or name, reading, self._clock.mono_ns()))
@@ -208,7 +243,7 @@ class Loop:
             if began is not None and not worker.is_hung and now - began > worker.kind.patience_ns:
                 worker.is_hung = True
                 seconds = worker.kind.patience_ns / 1e9
-                self._tell(
+                self.tell(
                     "source_hung",
                     f"{worker.source.name} has not answered for {seconds:g} s; it is left behind, the others "
                     "go on",
@@ -220,11 +255,6 @@ class Loop:
                     worker.due_ns = min(worker.due_ns, now)
                     worker.wake.set()
         self._was_busy = is_busy
-
-    def _tell(self, what: str, text: str) -> None:
-        event = Event(self._clock.real_ns(), what, text)
-        reading = Reading(event.at_ns, events=[event])
-        self._emit(self._packer.add("agent", reading, self._clock.mono_ns()))
 
     def _emit(self, batches: Sequence[Batch]) -> None:
         for batch in batches:

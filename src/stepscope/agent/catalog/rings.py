@@ -10,9 +10,9 @@ import contextlib
 import glob
 import os
 import stat
-import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from stepscope.agent import cgroup, process
 from stepscope.agent.context import Context
@@ -71,14 +71,15 @@ class RingSource:
         return [reading]
 
     def close(self) -> None:
+        for ring in self._rings.values():
+            ring.reader.close()
         self._rings.clear()
 
     def _open(self, path: str, inode: int, reading: Reading) -> None:
         try:
             reader = RingReader(path)
-            is_alive, _ = process.lock_holder(path)
-            created_ns = _created_ns(path)
-            is_old = not is_alive and _written_ns(path) < reading.at_ns - OLD_NS
+            _, created_ns = reader.created_ns()
+            is_old = not reader.is_alive() and _is_old(path, reading.at_ns - OLD_NS)
         except (InputError, OSError) as error:
             tries = self._refused[path] = self._refused.get(path, 0) + 1
             if tries == PATIENCE:
@@ -87,6 +88,7 @@ class RingSource:
         self._refused.pop(path, None)
         if is_old:
             self._done[path] = inode
+            reader.close()
             return
         rank = LiveRank(path, reader.identity(), created_ns)
         ring = self._rings[path] = _Ring(reader, rank, created_ns)
@@ -153,12 +155,12 @@ class RingSource:
         if is_there:
             with contextlib.suppress(OSError):
                 self._done[path] = os.stat(path).st_ino
+        ring.reader.close()
         del self._rings[path]
 
     def _marks(
-        self, path: str, ring: _Ring, number: list[int], records: object, num_lost: int, is_alive: bool
+        self, path: str, ring: _Ring, number: list[int], rows: Any, num_lost: int, is_alive: bool
     ) -> Marks:
-        rows = records
         identity = {
             name: list(value) if isinstance(value, tuple) else value
             for name, value in asdict(ring.rank.identity).items()
@@ -172,14 +174,14 @@ class RingSource:
             identity=identity,
             names=list(ring.reader.names()),
             number=number,
-            record_kind=rows["kind"].tolist(),  # type: ignore[index]
-            flags=rows["flags"].tolist(),  # type: ignore[index]
-            step=rows["step"].tolist(),  # type: ignore[index]
-            mono_ns=rows["mono_ns"].tolist(),  # type: ignore[index]
-            real_ns=rows["real_ns"].tolist(),  # type: ignore[index]
-            a=rows["a"].tolist(),  # type: ignore[index]
-            b=rows["b"].tolist(),  # type: ignore[index]
-            c=rows["c"].tolist(),  # type: ignore[index]
+            record_kind=rows["kind"].tolist(),
+            flags=rows["flags"].tolist(),
+            step=rows["step"].tolist(),
+            mono_ns=rows["mono_ns"].tolist(),
+            real_ns=rows["real_ns"].tolist(),
+            a=rows["a"].tolist(),
+            b=rows["b"].tolist(),
+            c=rows["c"].tolist(),
             num_lost=num_lost,
             is_alive=is_alive,
         )
@@ -206,17 +208,11 @@ def _files(patterns: Sequence[str]) -> Iterator[tuple[str, int]]:
                         yield entry.path, said.st_ino
 
 
-def _created_ns(path: str) -> int:
-    at = abi.place(abi.HEADER, "created_real_ns")
-    with open(path, "rb") as file:
-        file.seek(at.offset)
-        return int(struct.unpack("<" + at.kind, file.read(at.size))[0])
-
-
-def _written_ns(path: str) -> int:
-    """When its last record was written. The file's own time does not tell: a mapped file keeps an old one."""
-    records = RingReader(path).poll().records
-    return int(records["real_ns"][-1]) if len(records) else 0
+def _is_old(path: str, since_ns: int) -> bool:
+    """Whether its last record is older. The file's own time does not tell: a mapped file keeps an old one."""
+    with RingReader(path) as reader:
+        records = reader.poll().records
+    return not len(records) or int(records["real_ns"][-1]) < since_ns
 
 
 def _title(identity: Identity) -> str:
