@@ -82,7 +82,8 @@ class Sink:
     def __init__(
         self, wanted: Wanted, out: Callable[[str], None], err: Callable[[str], None], stack: ExitStack
     ) -> None:
-        """UsageError and RefusedError as of its parts: a spool that another agent holds, an address in use."""
+        """UsageError and RefusedError as of its parts: a spool that another agent holds, an address that is
+        taken."""
         self._out, self._err, self._shows = out, err, wanted.shows
         self.spool: Spool | None = None
         self.address: str | None = None
@@ -106,9 +107,9 @@ class Sink:
             if self.spool is not None:
                 exposition.watch(self.spool, shipper)
             server = serve(*wanted.listen, exposition)
-            stack.callback(server.close)
+            stack.callback(server.stop)
             self._takers.append(exposition.update)
-            self.address = server.url
+            self.address = f"http://{wanted.listen[0]}:{server.port}"
         self.agent = self.spool.agent if self.spool is not None else ""
 
     def __call__(self, batch: Batch) -> None:

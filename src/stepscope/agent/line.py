@@ -16,6 +16,8 @@ def lines(batch: Batch) -> list[str]:
     if isinstance(batch, Samples):
         found = []
         for each in batch.series:
+            if each.signal.startswith("agent_read"):
+                continue  # of each source: for `/metrics`
             steps = f" steps {each.steps[0]}–{each.steps[1]}" if each.steps else ""
             count = f" ({len(each.value)} values)" if len(each.value) > 1 else ""
             value = f"{each.value[-1]:.6g} {_unit(each.signal)}".rstrip()

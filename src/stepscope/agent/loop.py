@@ -226,7 +226,8 @@ class Loop:
             tally.num_failed[name] = tally.num_failed.get(name, 0) + (not said.is_absent)
             if not worker.is_told:
                 what = "source_absent" if said.is_absent else "source_failed"
-                self.tell(what, f"{name}: {said.failure}")
+                text = said.failure if name in said.failure else f"{name}: {said.failure}"
+                self.tell(what, text)
             worker.is_told, worker.is_absent = True, said.is_absent
         elif worker.is_told:
             worker.is_told = worker.is_absent = False

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from stepscope.agent.clock import Clock
-from stepscope.agent.device import Device, DeviceTable
+from stepscope.agent.device import Device, DeviceKey, DeviceTable
 from stepscope.agent.source import Event, NotHere
 from stepscope.model.error import ServiceError
 from stepscope.model.sample import Owner
@@ -50,6 +50,11 @@ class Handle:
     @property
     def owner(self) -> Owner:
         return self.device.owner
+
+    @property
+    def key(self) -> tuple[DeviceKey, str | None]:
+        """An instance that was made anew under its old number is another."""
+        return self.device.key, self.device.alias
 
     @property
     def is_instance(self) -> bool:
@@ -193,26 +198,24 @@ class Driver:
         return found
 
     def _compare(self, found: list[Handle], was_started: bool) -> None:
-        before = {each.device.key: each for each in self.handles}
-        now = {each.device.key: each for each in found}
-        if self.generation and self._has_failed:
+        before = {each.key: each for each in self.handles}
+        now = {each.key: each for each in found}
+        is_first = not self.generation
+        if not is_first and self._has_failed:
             self._tell("driver_back", f"the driver answers again, with {len(now)} devices")
         self._has_failed = False
-        for key in before.keys() - now.keys():
-            if not before[key].is_lost:
-                self._tell("device_vanished", _gone(before[key]), before[key].owner)
-        if self.generation:
-            for key in now.keys() - before.keys():
-                self._tell("device_found", f"{_name(now[key])} is there now", now[key].owner)
-        for key in now.keys() & before.keys():
-            if before[key].is_lost and not was_started:
-                now[key].is_lost = True
-            elif before[key].is_lost:
-                self._tell("device_found", f"{_name(now[key])} answers again", now[key].owner)
-            elif not was_started:
-                now[key].silent = before[key].silent
-        self.handles = found
-        self.generation += 1
+        for key, handle in before.items():
+            if key not in now and not handle.is_lost:
+                self._tell("device_vanished", f"{_name(handle)} is no longer there", handle.owner)
+        for key, handle in now.items():
+            if not is_first and key not in before:
+                self._tell("device_found", f"{_name(handle)} is there now", handle.owner)
+            elif not is_first and before[key].is_lost and was_started:
+                self._tell("device_found", f"{_name(handle)} answers again", handle.owner)
+        if was_started or now.keys() != before.keys():
+            self.generation += 1
+        # Within one start a handle stays what it is: what is known of it is kept.
+        self.handles = [each if was_started else before.get(each.key, each) for each in found]
         self._devices.put(each.device for each in found)
 
     def _lose(self, handle: Handle, why: str) -> None:
@@ -235,10 +238,6 @@ def _name(handle: Handle) -> str:
     owner = handle.owner
     instance = f", MIG instance {owner.mig}" if owner.mig is not None else ""
     return f"device {owner.index} ({owner.model}{instance})"
-
-
-def _gone(handle: Handle) -> str:
-    return f"{_name(handle)} is no longer there"
 
 
 def _text(value: str | bytes) -> str:

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 PROFILES = ("training", "inference", "debug")
 """As in `stepscope.agent.profile`, which `--help` does not wait for."""
 SOURCES = (
-    "rings", "nvml", "gpm", "nvml-pcie", "nvml-xid", "dcgm", "scrape", "host", "kernel_log", "nccl_log", "own",
+    "dcgm", "gpm", "host", "kernel_log", "nccl_log", "nvml", "nvml-pcie", "nvml-xid", "own", "rings",
+    "scrape",
 )  # fmt: skip
 """As in `stepscope.agent.catalog`."""
 

@@ -36,21 +36,18 @@ class NvmlSource:
         self._fixed_mono_ns: dict[DeviceKey, int] = {}
         self._meter = Meter()
         self._generation = 0
-        self._before_mono_ns: int | None = None
 
     def read(self) -> Sequence[Reading]:
         clock, driver = self._context.clock, self._driver
         reading = Reading(clock.real_ns())
         pids: dict[DeviceKey, frozenset[int]] = {}
-        try:
-            with driver.pass_() as handles:
-                if self._generation != driver.generation:
-                    self._generation, self._fixed_mono_ns = driver.generation, {}
-                for handle in handles:
-                    self._device(handle, reading)
-                    pids[handle.device.key] = self._processes(handle, reading)
-        finally:
-            reading.events += driver.events()
+        with driver.pass_() as handles:
+            if self._generation != driver.generation:
+                self._generation, self._fixed_mono_ns = driver.generation, {}
+            for handle in handles:
+                self._device(handle, reading)
+                pids[handle.device.key] = self._processes(handle, reading)
+        reading.events += driver.events()
         if not driver.handles:
             raise NotHere("the driver has no device")
         self._context.devices.put_pids(pids)

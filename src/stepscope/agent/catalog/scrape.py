@@ -28,7 +28,7 @@ class ScrapeSource:
         self._page = Page(url, context.timeout_seconds)
         host = context.host if self._page.host.startswith(_LOOPBACK) else self._page.host
         self._exporter = Exporter(shown=self._page.shown, host=host, hold_ns=HOLD_NS)
-        self.name = f"scrape {self._page.shown}"
+        self.name = self._page.shown
 
     def read(self) -> Sequence[Reading]:
         try:
