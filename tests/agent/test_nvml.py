@@ -207,7 +207,9 @@ def test_processes_are_told_with_their_memory(fake: Fake, context: Context) -> N
     (reading,) = NvmlSource(context, driver(context)).read()
     found = [each for each in reading.samples if each.owner.kind == "process"]
     assert [(each.owner.pid, each.owner.index, each.value) for each in found] == [(4711, 1, 5 << 30)]
-    assert context.devices.of_pids(frozenset((4711,))) == (("GPU-00000001-0000-0000-0000-000000000000", None),)
+    assert context.devices.of_pids(frozenset((4711,))) == (
+        ("GPU-00000001-0000-0000-0000-000000000000", None),
+    )
 
 
 # ── GPM ──
@@ -311,4 +313,3 @@ def test_an_answer_that_nobody_knows_makes_the_devices_be_counted_soon(fake: Fak
     readings = source.read()
     assert whats(readings) == [("device_vanished", 1)]
     assert "power_watts" in values(readings)
-

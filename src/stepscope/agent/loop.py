@@ -41,6 +41,8 @@ class Worker:
     """Whether its fault was told."""
     is_hung: bool = False
     began_ns: int | None = None
+    last_ns: int = 0
+    """When the last look began."""
     wake: threading.Event = field(default_factory=threading.Event)
 
 
@@ -192,7 +194,7 @@ class Loop:
     def _look(self, worker: Worker) -> Said:
         """One read, in whichever thread; sets when the next is due."""
         began = self._clock.mono_ns()
-        worker.began_ns = began
+        worker.began_ns = worker.last_ns = began
         failure, is_absent, readings = None, False, list[Reading]()
         try:
             readings = list(worker.source.read())
@@ -253,7 +255,8 @@ class Loop:
         if is_busy and not self._was_busy:
             for worker in self.workers:
                 if worker.kind.fixed_ns is None and not worker.num_failures:
-                    worker.due_ns = min(worker.due_ns, now)
+                    busy_ns = self._profile.period_ns(True, worker.kind.least_ns)
+                    worker.due_ns = min(worker.due_ns, max(now, worker.last_ns + busy_ns))
                     worker.wake.set()
         self._was_busy = is_busy
 

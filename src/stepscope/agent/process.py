@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import struct
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -12,7 +10,6 @@ from stepscope.agent.cgroup import read
 
 MOST_PROCESSES = 512
 MOST_FILES = 2000
-_FLOCK = "hhqqi4x"
 
 
 class Usage(NamedTuple):
@@ -24,16 +21,51 @@ class Usage(NamedTuple):
     num_threads: int
 
 
-def lock_holder(path: str) -> tuple[bool, int | None]:
-    """(whether a process holds the file's lock, its pid as seen from here or None where it cannot be seen).
+def writer_of(proc: str, path: str, inner_pid: int | None) -> int | None:
+    """The process that has a file open and calls itself `inner_pid` in its own namespace, by its number here;
+    `None` where it cannot be seen from here. A lock of an open file does not tell whose it is."""
+    if inner_pid is None:
+        return None
+    try:
+        said = os.stat(path)
+        pids = [int(name) for name in os.listdir(proc) if name.isdigit()]
+    except OSError:
+        return None
+    pids.sort(key=lambda pid: pid != inner_pid)  # most often it is the same number
+    for pid in pids:
+        if pid != os.getpid() and _inner_pid(proc, pid) == inner_pid and _has_open(proc, pid, (said.st_dev, said.st_ino)):
+            return pid
+    return None
 
-    Holds over namespaces of pids: a writer in another is alive, without a number.
-    """
-    with open(path, "rb") as file:
-        asked = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-        kind, _, _, _, pid = struct.unpack(_FLOCK, fcntl.fcntl(file, fcntl.F_GETLK, asked))
-    is_held = kind != fcntl.F_UNLCK
-    return is_held, pid if is_held and pid > 0 else None
+
+def _inner_pid(proc: str, pid: int) -> int | None:
+    """The number of a process in the innermost namespace that it is in."""
+    for line in read(f"{proc}/{pid}/status").splitlines():
+        if line.startswith("NSpid:"):
+            return int(line.split()[-1])
+    return None
+
+
+def inner_pid(proc: str, pid: int) -> int:
+    """The number that a process has for itself."""
+    found = _inner_pid(proc, pid)
+    return pid if found is None else found
+
+
+def _has_open(proc: str, pid: int, file: tuple[int, int]) -> bool:
+    place = f"{proc}/{pid}/fd"
+    try:
+        names = os.listdir(place)
+    except OSError:
+        return False
+    for name in names:
+        try:
+            said = os.stat(f"{place}/{name}")
+        except OSError:
+            continue
+        if (said.st_dev, said.st_ino) == file:
+            return True
+    return False
 
 
 def usage(proc: str, pid: int, page_bytes: int) -> Usage | None:

@@ -10,7 +10,7 @@ import glob
 import os
 from collections.abc import Iterator, Sequence
 
-from stepscope.agent import cgroup, process
+from stepscope.agent import process
 from stepscope.agent.context import Context
 from stepscope.agent.follow import Follower
 from stepscope.agent.job import LiveRank
@@ -73,7 +73,7 @@ class NcclLogSource:
             named = process.environment(self._proc, pid, (VARIABLE,)).get(VARIABLE)
             if not named:
                 continue
-            inner = _inner_pid(cgroup.read(f"{self._proc}/{pid}/status")) or str(pid)
+            inner = str(process.inner_pid(self._proc, pid))
             shown = named.replace("%h", rank.identity.host or "").replace("%p", inner)
             if "%" not in shown:
                 base = "root" if shown.startswith("/") else "cwd"
@@ -84,14 +84,6 @@ class NcclLogSource:
             return os.stat(f"{self._proc}/{pid}").st_uid
         except OSError:
             return -1  # nobody's: nothing is read of a process that is gone
-
-
-def _inner_pid(status: str) -> str | None:
-    """The pid in the innermost namespace, of `/proc/PID/status`."""
-    for line in status.splitlines():
-        if line.startswith("NSpid:"):
-            return line.split()[-1]
-    return None
 
 
 def _as_glob(pattern: str) -> str:

@@ -98,18 +98,16 @@ class RingSource:
         reading.events.append(Event(created_ns, "start", text, labels=_pairs(ring.rank)))
 
     def _follow(self, path: str, ring: _Ring, is_there: bool, reading: Reading) -> None:
-        is_alive, pid = False, None
-        if is_there:  # asked before the records are read: what a dead one wrote is all there
-            try:
-                is_alive, pid = process.lock_holder(path)
-            except OSError:
-                is_there = False
+        # Asked before the records are read: what a dead one wrote is all there.
+        is_there = is_there and not ring.reader.is_removed()
+        is_alive = is_there and ring.reader.is_alive()
         part = ring.reader.poll()
         identity = ring.reader.identity()
         if identity != ring.rank.identity:
             ring.rank.identity = identity
             self._context.jobs.put(ring.rank)
-        self._attach(ring, pid)
+        if is_alive:
+            self._attach(path, ring)
         records = part.records
         if len(records):
             kinds, real_ns = records["kind"], records["real_ns"]
@@ -128,19 +126,20 @@ class RingSource:
         if not is_alive:
             self._end(path, ring, is_there, reading)
 
-    def _attach(self, ring: _Ring, pid: int | None) -> None:
+    def _attach(self, path: str, ring: _Ring) -> None:
         """The rank's processes on this node, and what their control group tells."""
-        now = self._context.clock.mono_ns()
-        if pid is None or (ring.family_mono_ns is not None and now - ring.family_mono_ns < FAMILY_NS):
+        now, rank = self._context.clock.mono_ns(), ring.rank
+        if ring.family_mono_ns is not None and now - ring.family_mono_ns < FAMILY_NS:
             return
-        proc = f"{self._context.root}/proc"
-        if ring.rank.pid != pid:
-            ring.rank.pid = pid
-            said = cgroup.labels_of(cgroup.read(f"{proc}/{pid}/cgroup"))
-            ring.rank.extra = said
         ring.family_mono_ns = now
-        ring.rank.pids = process.family(proc, pid)
-        self._context.jobs.put(ring.rank)
+        proc = f"{self._context.root}/proc"
+        if rank.pid is None:
+            rank.pid = process.writer_of(proc, path, rank.identity.pid)
+            if rank.pid is None:
+                return
+            rank.extra = cgroup.labels_of(cgroup.read(f"{proc}/{rank.pid}/cgroup"))
+        rank.pids = process.family(proc, rank.pid)
+        self._context.jobs.put(rank)
 
     def _end(self, path: str, ring: _Ring, is_there: bool, reading: Reading) -> None:
         title = _title(ring.rank.identity)
