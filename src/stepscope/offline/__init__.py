@@ -202,7 +202,7 @@ def diagnosed(
         )
     reads = read_all(given, Wanted(steps, model_flops), jobs, on_progress, discover)
     beside = read_log_inputs(told, log_pattern)
-    beside += read_telemetry_inputs(counters, asked_of(reads, beside))
+    beside += read_telemetry_inputs(counters, asked_of(reads, beside), job)
     reads += beside
     if shown_as:
         reads = renamed(reads, shown_as)
@@ -238,7 +238,10 @@ def diagnosed(
         options,
         memory,
         [part for read in reads for part in read.telemetry],
-        [read.log for read in reads if read.log is not None],
+        [
+            *(read.log for read in reads if read.log is not None),
+            *(log for read in reads for log in read.logs),
+        ],
     )
     tables = [dataclasses.replace(r.table, name=r.input.name) for r in reads if r.table is not None]
     report = with_tables(report, tables, lang)

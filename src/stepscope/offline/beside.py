@@ -43,14 +43,17 @@ def asked_of(traces: Sequence[Read], logs: Sequence[Read]) -> Asked:
     return Asked(min(starts, default=None), max(ends, default=None), os.environ)
 
 
-def read_telemetry_inputs(given: Sequence[str], asked: Asked) -> list[Read]:
-    """Every telemetry input, in the order given."""
+def read_telemetry_inputs(given: Sequence[str], asked: Asked, job: str | None = None) -> list[Read]:
+    """Every telemetry input, in the order given. `job` is the one that is read of a spool of several."""
+    from stepscope.sources.formats.spool import is_spool
     from stepscope.sources.prometheus import is_prometheus_url
 
     reads: list[Read] = []
     for path in given:
         if is_prometheus_url(path):
             reads.append(_of_server(path, asked))
+        elif is_spool(path):
+            reads.append(_of_spool(path, job))
         else:
             if _ADDRESS.match(path):
                 raise UsageError(_meant(path))
@@ -122,6 +125,24 @@ def _telemetry(name: str) -> Read:
     return Read(given, name, telemetry=parts, known=_hosts(parts))
 
 
+def _of_spool(path: str, job: str | None) -> Read:
+    """A folder of segments is one input, however many agents wrote into it."""
+    from stepscope.sources.catalog.spool import read_spool
+
+    try:
+        found = read_spool(path, job=job)
+    except UsageError:
+        raise  # of a job that is not in it: the option is wrong
+    except StepscopeError as error:
+        return refused(path, error, "telemetry")
+    parts = tuple(_tidy(part) for part in found.telemetry)
+    given = _input(parts, path, found.content.num_bytes, found.content.digest)
+    known = _hosts(parts)
+    for log in found.logs:
+        known = known | _hosts_of_log(log)
+    return Read(given, path, telemetry=parts, logs=found.logs, known=known)
+
+
 def _of_server(url: str, asked: Asked) -> Read:
     from stepscope.sources.prometheus import endpoint_of, read_parts_of_prometheus
 
@@ -190,9 +211,13 @@ def _log(name: str, pattern: str | None) -> Read:
 
     whole = file.read(name)
     told = read_log(name, data=whole.data, pattern=pattern)
+    given = _log_input(told, whole.num_bytes, whole.sha256)
+    return Read(given, name, log=told, known=_hosts_of_log(told))
+
+
+def _hosts_of_log(told: Log) -> redact.Identities:
     hosts = {told.host, *(event.host for event in told.events)}
-    known = redact.Identities(hosts=frozenset(host for host in hosts if host and host != "localhost"))
-    return Read(_log_input(told, whole.num_bytes, whole.sha256), name, log=told, known=known)
+    return redact.Identities(hosts=frozenset(host for host in hosts if host and host != "localhost"))
 
 
 def _input(parts: Sequence[Telemetry], name: str, num_bytes: int | None, sha256: str | None) -> Input:

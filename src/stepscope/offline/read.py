@@ -55,6 +55,8 @@ class Read:
     """Of a telemetry source, one an exporter."""
     log: Log | None = None
     """Of a log."""
+    logs: tuple[Log, ...] = ()
+    """Of a spool, which may hold several."""
     known: redact.Identities = redact.NOBODY
     error: StepscopeError | None = None
     recorded: tuple[int, int] | None = None
