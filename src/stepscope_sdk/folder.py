@@ -102,7 +102,7 @@ def remove_old(folder: int, now_ns: int) -> int:
     for name in sorted(os.listdir(folder))[:MOST_LOOKED_AT]:
         if not name.endswith(abi.SUFFIX):
             continue
-        with suppress(OSError, struct.error):
+        with suppress(OSError, OverflowError, struct.error):  # whatever the file says, it is no ring then
             if _is_old(folder, name, now_ns):
                 os.unlink(name, dir_fd=folder)
                 num_removed += 1

@@ -28,9 +28,7 @@ def as_float(value: Any) -> float | None:
 
 def as_count(value: Any) -> int:
     """A whole number; -1 for what is absent, none, or on a device."""
-    if type(value) is int:
-        return value
-    found = as_amount(value)
+    found = value if type(value) is int else as_amount(value)
     return int(found) if 0 <= found < 2**62 else -1
 
 

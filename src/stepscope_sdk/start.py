@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Mapping
 
+from stepscope_sdk import control
 from stepscope_sdk import ring_abi as abi
 from stepscope_sdk.folder import open_folder, remove_old, rights, run_dir
 from stepscope_sdk.identity import identify, safe
@@ -35,8 +36,14 @@ def monitor(
     rank: int | None = None,
     world_size: int | None = None,
     local_rank: int | None = None,
+    *,
+    sample_every: int | None = None,
+    shadow_every: int | None = None,
 ) -> Monitor:
     """The monitor of this process, made at the first call. What is given goes before the environment.
+
+    `sample_every`: a light capture of every so many-th step (`$STEPSCOPE_SAMPLE_EVERY`); `shadow_every`: every
+    second block of so many steps goes without inner marks (`$STEPSCOPE_SHADOW_EVERY`). Both off by default.
 
     Never raises: where marks cannot be kept the monitor is inert.
     """
@@ -45,7 +52,7 @@ def monitor(
     if _monitor is None:
         with _lock:
             if _monitor is None:
-                _monitor = _start(given)
+                _monitor = _start(given, sample_every, shadow_every)
                 return _monitor
     elif any(value is not None for value in given.values()):
         _tell(_monitor, given)
@@ -58,10 +65,17 @@ def is_off(env: Mapping[str, str]) -> bool:
     return env.get("STEPSCOPE", "").strip().lower() in _OFF or disable not in ("", *_OFF)
 
 
-def _start(given: Given) -> Monitor:
+def _start(given: Given, sample_every: int | None = None, shadow_every: int | None = None) -> Monitor:
     if is_off(os.environ):
         return Monitor(None)
-    made = Monitor(_open(given), lambda: _open_in_child(given))
+    ring = _open(given)
+    watch = (
+        None if ring is None else control.watch(ring.path, ring.write, os.environ, sample_every=sample_every)
+    )
+    if watch is not None and ring is not None:
+        watch.about.update(ring.identity)
+    shadow_every = shadow_every or control.number(os.environ, "STEPSCOPE_SHADOW_EVERY")
+    made = Monitor(ring, lambda: _open_in_child(given), watch=watch, shadow_every=shadow_every)
     atexit.register(_at_exit, made)
     return made
 
@@ -85,13 +99,20 @@ def _open(given: Given, *, is_child: bool = False) -> Ring | None:
             name = f"{who}-{os.getpid()}-{now_ns:x}{abi.SUFFIX}"
             ring = Ring(name, identity, mode=may.mode, group=may.group, folder=folder)
             ring.path = os.path.join(path, name)
-            remove_old(folder, now_ns)
+            _clean(folder, now_ns)
         finally:
             os.close(folder)
         return ring
     except Exception as error:  # noqa: BLE001 - the outer wall: a job must not fail for want of marks
         _say(f"no marks: {error}")
         return None
+
+
+def _clean(folder: int, now_ns: int) -> None:
+    try:
+        remove_old(folder, now_ns)
+    except Exception as error:  # noqa: BLE001 - what others left there is no reason to have no marks
+        _say(f"old rings stay: {error}")
 
 
 def _open_in_child(given: Given) -> Ring | None:
@@ -111,6 +132,8 @@ def _tell(made: Monitor, given: Given) -> None:
     try:
         if made._ring is not None:
             told = {name: value for name, value in given.items() if value is not None}
+            if made._watch is not None:
+                made._watch.about.update(told)
             made._ring.set(**{k: safe(v) if isinstance(v, str) else int(v) for k, v in told.items()})
     except Exception as error:  # noqa: BLE001 - the outer wall
         _say(f"not told: {error}")
