@@ -83,19 +83,27 @@ def main() -> None:
         num = num_samples(spool)
     share = (cpu - start_cpu) / passed
     rate = num / (passed + 5.0)
-    print(f"agent: {NUM_DEVICES} devices, {rate:.0f} samples/s, {passed:.0f} s, {size / max(num, 1):.1f} bytes a sample")
-    print(f"  {'processor':<12}{share:8.2%} of a core   budget {MOST_SHARE:.0%}   {_word(share < MOST_SHARE)}")
-    print(f"  {'memory':<12}{resident / 1e6:8.1f} MB          budget {MOST_BYTES / 1e6:.0f} MB {_word(resident < MOST_BYTES)}")
+    print(
+        f"agent: {NUM_DEVICES} devices, {rate:.0f} samples/s, {passed:.0f} s, {size / max(num, 1):.1f} bytes a sample"
+    )
+    print(
+        f"  {'processor':<12}{share:8.2%} of a core   budget {MOST_SHARE:.0%}   {_word(share < MOST_SHARE)}"
+    )
+    print(
+        f"  {'memory':<12}{resident / 1e6:8.1f} MB          budget {MOST_BYTES / 1e6:.0f} MB {_word(resident < MOST_BYTES)}"
+    )
 
 
 def num_samples(folder: Path) -> int:
     """Samples in the spool."""
     from stepscope.model.batch import Samples
-    from stepscope.sources.formats.spool import read_spool
+    from stepscope.sources.formats.spool import batches_of, open_spool
 
-    read = read_spool(str(folder))
     return sum(
-        len(series.value) for batch in read.batches if isinstance(batch, Samples) for series in batch.series
+        len(series.value)
+        for batch in batches_of(open_spool(str(folder)))
+        if isinstance(batch, Samples)
+        for series in batch.series
     )
 
 
