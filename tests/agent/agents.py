@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -88,6 +89,19 @@ def agent(
         tally=context.tally,
     )
     return Agent(loop, batches, context)
+
+
+def in_thread(built: Agent, act: Callable[[], bool]) -> bool:
+    """Run the loop in a thread while `act` runs; what that says."""
+    stop = threading.Event()
+    thread = threading.Thread(target=built.loop.run, args=(stop,))
+    thread.start()
+    try:
+        return act()
+    finally:
+        stop.set()
+        thread.join(30)
+        assert not thread.is_alive()
 
 
 MARKER = """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 
 import psutil
 import pytest
@@ -17,7 +16,7 @@ from stepscope.agent.profile import PROFILES, profile
 from stepscope.agent.source import NotHere, kinds
 from stepscope.model.batch import Happened, Samples
 from stepscope.model.error import ServiceError, UsageError
-from tests.agent.agents import Made, S, agent, kind, until
+from tests.agent.agents import Made, S, agent, in_thread, kind, until
 
 
 @given(st.integers(0, 10**12), st.integers(0, 10**12), st.integers(1, 10**11))
@@ -139,18 +138,6 @@ def test_a_day_of_looks_passes_in_seconds_and_takes_no_memory() -> None:
 
 
 # ── with threads ──
-
-
-def in_thread(built: object, act: Callable[[], bool]) -> bool:
-    stop = threading.Event()
-    thread = threading.Thread(target=built.loop.run, args=(stop,))  # type: ignore[attr-defined]
-    thread.start()
-    try:
-        return act()
-    finally:
-        stop.set()
-        thread.join(30)
-        assert not thread.is_alive()
 
 
 def test_a_source_that_hangs_is_left_behind_and_told_and_a_fine_one_keeps_its_period() -> None:

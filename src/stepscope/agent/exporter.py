@@ -54,7 +54,7 @@ class Exporter:
     def __init__(self, *, shown: str, host: str, hold_ns: int) -> None:
         self._shown, self._host, self._hold_ns = shown, host, hold_ns
         self._rows: dict[str, _Row | None] = {}
-        self._is_new = True
+        self._num_rows, self._has_left = 0, False
         self.is_known = False
         """Whether any of its series is of an exporter that is known."""
         self._waiting: list[tuple[int, str]] = []
@@ -87,19 +87,27 @@ class Exporter:
         rows, others = self._rows, list[str]()
         lines = text.split("\n")
         heads = [line.rpartition(" ") for line in lines]
-        for line, (head, _, _) in zip(lines, heads, strict=True):
-            if head not in rows and line and not line.startswith("#"):
+        unknown = [
+            head
+            for line, (head, _, _) in zip(lines, heads, strict=True)
+            if head not in rows and line and not line.startswith("#")
+        ]
+        if unknown or self._has_left:
+            # What has left the page (a pod that ended) says no longer whose the device is.
+            here = {head for head, _, _ in heads}
+            self._rows = rows = {head: row for head, row in rows.items() if head in here}
+            for head in unknown:
                 self._learn(head)
-        if self._is_new:
             self._settle()
         several: dict[tuple[Owner, str], dict[str, tuple[int, float, _Row]]] = {}
-        samples = reading.samples
+        samples, num_rows = reading.samples, 0
         for line, (head, _, last) in zip(lines, heads, strict=True):
             row = rows.get(head)
             if row is None:
                 if line:
                     others.append(line)
                 continue
+            num_rows += 1
             try:
                 value = float(last)
             except ValueError:
@@ -118,8 +126,7 @@ class Exporter:
         for (owner, signal), parts in several.items():
             first = next(iter(parts.values()))[2]
             samples.append(Sample(owner, signal, sum(value for _, value, _ in parts.values()), first.labels))
-        if len(rows) > 4 * len(lines) + 1024:
-            rows.clear()  # labels that change with every pod: forget the old ones
+        self._has_left = num_rows < self._num_rows
         return "\n".join(others) if any(not line.startswith("#") for line in others) else ""
 
     def _learn(self, head: str) -> None:
@@ -148,11 +155,9 @@ class Exporter:
         row = self._rows[head] = _Row(name.strip(), known.field, owner, own)
         row.least = float("-inf") if signal.least is None else signal.least
         row.most = float("inf") if signal.most is None else signal.most
-        self._is_new = True
 
     def _settle(self) -> None:
         """One owner a device, its job's labels over all its lines, and which lines say the same."""
-        self._is_new = False
         rows = [row for row in self._rows.values() if row is not None]
         first: dict[tuple[str | int | None, ...], Owner] = {}
         labels: dict[Owner, dict[str, list[str]]] = {}
@@ -172,6 +177,7 @@ class Exporter:
         for row in rows:
             row.is_alone = count[row.owner, row.field.signal] == 1
             row.labels = tuple(sorted([*joined[row.owner], ("dcgm", row.name)]))
+        self._num_rows = len(rows)
 
     @staticmethod
     def _value(row: _Row, value: float, reading: Reading) -> float | None:

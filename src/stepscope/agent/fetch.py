@@ -86,6 +86,7 @@ class Page:
                 raise InputError(
                     self.shown, f"more than {MOST_BYTES >> 20} MB", "name the exporter's own page"
                 )
+        answer.read()  # nothing is left, but only this frees the connection for the next question
         if answer.will_close:
             self.close()
         if answer.status != 200:

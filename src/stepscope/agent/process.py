@@ -33,7 +33,11 @@ def writer_of(proc: str, path: str, inner_pid: int | None) -> int | None:
         return None
     pids.sort(key=lambda pid: pid != inner_pid)  # most often it is the same number
     for pid in pids:
-        if pid != os.getpid() and _inner_pid(proc, pid) == inner_pid and _has_open(proc, pid, (said.st_dev, said.st_ino)):
+        if (
+            pid != os.getpid()
+            and _inner_pid(proc, pid) == inner_pid
+            and _has_open(proc, pid, (said.st_dev, said.st_ino))
+        ):
             return pid
     return None
 
