@@ -21,7 +21,8 @@ from stepscope.agent.source import NotHere
 from stepscope.model.error import InputError, ServiceError, UsageError
 from tests.agent.agents import agent, in_thread, kind, until
 
-BODY = 'DCGM_FI_DEV_POWER_USAGE{gpu="0",UUID="GPU-0",Hostname="n1"} 300\n'
+UUID = "GPU-0f1e2d3c-1111-2222-3333-444455556666"
+BODY = f'DCGM_FI_DEV_POWER_USAGE{{gpu="0",UUID="{UUID}",Hostname="n1"}} 300\n'
 
 
 class _Server(ThreadingHTTPServer):

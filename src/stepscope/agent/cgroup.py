@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _POD = re.compile(r"pod([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12})")
-_STATIC_POD = re.compile(r"pod([0-9a-f]{32})(?=[/.]|$)")
-_CONTAINER = re.compile(r"(?:^|[/:-])([0-9a-f]{64})(?=\.scope|/|$)")
-_SLURM = re.compile(r"/job_(\d+)(?=/|$)")
+_STATIC_POD = re.compile(r"pod([0-9a-f]{32})(?=[/.\s]|$)")
+_CONTAINER = re.compile(r"(?:^|[/:-])([0-9a-f]{64})(?=\.scope|[/\s]|$)")
+_SLURM = re.compile(r"/job_(\d+)(?=[/\s]|$)")
 _MOST = 4 << 20
 
 
