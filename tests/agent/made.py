@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
-from stepscope.model.batch import BatchOwner, BatchSeries, Happened, Samples
+from stepscope.model.batch import BatchOwner, BatchSeries, Happened, Marks, Samples
 from stepscope.model.signal import SIGNALS
+from stepscope_sdk.ring_abi import PHASES, kind_number
 
 NS = 1_000_000_000
 START_NS = 1_700_000_000 * NS
 HOST = "gpu-node-1"
+_PHASE_KINDS = (kind_number("phase_begin"), kind_number("phase_end"))
 DEVICE_SIGNALS = tuple(each.name for each in SIGNALS.values() if each.of == "device")[:40]
 
 
@@ -68,3 +71,46 @@ def node_second(second: int, num_devices: int = 8) -> Samples:
         for place, signal in enumerate(DEVICE_SIGNALS)
     ]
     return samples(*rows)
+
+
+def marked(
+    steps: list[tuple[float, float]],
+    *,
+    rank: int = 0,
+    job: str = "llama",
+    start_ns: int = START_NS,
+    is_alive: bool | None = None,
+    most: int = 400,
+) -> list[Marks]:
+    """Marks of steps of (seconds of waiting for data, seconds of forward), one right behind the other, in
+    batches of `most` records."""
+    rows: list[tuple[int, int, int, int, int]] = []
+    now = start_ns
+
+    def mark(kind: str, step: int, phase: int = 0) -> None:
+        rows.append((len(rows), kind_number(kind), step, now, phase))
+
+    mark("start", -1)
+    for number, (data_s, forward_s) in enumerate(steps):
+        mark("step_begin", number)
+        for phase, seconds in (("data", data_s), ("forward", forward_s)):
+            mark("phase_begin", number, PHASES.index(phase))
+            now += int(seconds * NS)
+            mark("phase_end", number, PHASES.index(phase))
+        mark("step_end", number)
+    found = []
+    for at in range(0, len(rows), most):
+        part = rows[at : at + most]
+        kinds = [row[1] for row in part]
+        found.append(
+            Marks(
+                "", 0, HOST, f"rank{rank}.ring",
+                {"job": job, "run": "r1", "rank": rank, "world_size": 1, "host": HOST, "pid": 7},
+                [],
+                [row[0] for row in part], kinds, [0] * len(part), [row[2] for row in part],
+                [row[3] - START_NS + NS for row in part], [row[3] for row in part],
+                [row[4] if kind in _PHASE_KINDS else -1 for row, kind in zip(part, kinds, strict=True)],
+                [math.nan] * len(part), [math.nan] * len(part), 0, is_alive,
+            )
+        )  # fmt: skip
+    return found

@@ -194,26 +194,32 @@ class Segments:
         first = max(oldest.first_seq, acknowledged + 1)
         return Dropped(first, oldest.last_seq, min(oldest.num_frames, oldest.last_seq - first + 1))
 
-    def frames_after(self, seq: int, most_bytes: int) -> Iterator[Frame]:
-        """Frames above a number, oldest first, until they are `most_bytes` together (one in any case)."""
+    def frames_after(self, seq: int, most_bytes: int) -> list[Frame]:
+        """Frames above a number, oldest first: `most_bytes` of them together at most, or one."""
+        found: list[Frame] = []
         left = most_bytes
         for segment in list(self.segments):
             if segment.last_seq <= seq:
                 continue
             try:
-                frames = list(self._of(segment, seq, left))
+                for frame in self._of(segment, seq):
+                    if found and len(frame.raw) > left:
+                        return found
+                    found.append(frame)
+                    left -= len(frame.raw)
             except (OSError, InputError):  # taken away or overwritten from outside
-                self.segments.remove(segment)
-                self.num_bytes -= segment.num_bytes
-                self.damage.append((segment.path.name, Fault(0, segment.num_bytes, False)))
-                continue
-            for frame in frames:
-                yield frame
-                left -= len(frame.raw)
-            if left <= 0:
-                return
+                self._lose(segment)
+        return found
 
-    def _of(self, segment: Segment, seq: int, most_bytes: int) -> Iterator[Frame]:
+    def _lose(self, segment: Segment) -> None:
+        if segment is self.segments[-1]:
+            self.end()
+        if segment in self.segments:
+            self.segments.remove(segment)
+            self.num_bytes -= segment.num_bytes
+        self.damage.append((segment.path.name, Fault(0, segment.num_bytes, False)))
+
+    def _of(self, segment: Segment, seq: int) -> Iterator[Frame]:
         start = HEADER_BYTES
         if self._cursor is not None and self._cursor[0] == segment.path and self._cursor[2] <= seq:
             start = self._cursor[1]
@@ -225,11 +231,8 @@ class Segments:
         for frame in frames_of(data, header, faults, 0):
             if frame.seq <= seq:
                 self._cursor = (segment.path, start + frame.end, frame.seq)
-                continue
-            yield frame
-            most_bytes -= len(frame.raw)
-            if most_bytes <= 0:
-                return
+            else:
+                yield frame
 
 
 def _write_all(file: int, data: bytes) -> None:

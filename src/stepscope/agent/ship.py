@@ -17,10 +17,10 @@ from typing import Literal, Protocol
 import msgspec
 
 from stepscope.agent.post import Answer, Poster, parts_of
-from stepscope.agent.spool import Shipment
+from stepscope.agent.shipment import Shipment
 from stepscope.model.batch import Ack
 from stepscope.model.error import UsageError
-from stepscope.sources.formats.frame import CONTENT_TYPE
+from stepscope.sources.formats.frame import CONTENT_TYPE, HEADER_BYTES
 
 PATH = "/api/v1/ingest"
 TOKEN_VARIABLE = "STEPSCOPE_TOKEN"
@@ -168,12 +168,12 @@ class Shipper:
     def _smaller(self, shipment: Shipment, why: str) -> float:
         if shipment.num_frames == 1:
             return self._give_up(shipment, why)
-        self._now_bytes = max(len(shipment.body) // 2, 1)
+        self._now_bytes = max((len(shipment.body) - HEADER_BYTES) // 2, 1)
         return self._failed(why, 0.0)
 
     def _refused(self, shipment: Shipment, why: str) -> float:
         if shipment.num_frames > 1:
-            self._now_bytes = max(len(shipment.body) // 2, 1)
+            self._now_bytes = max((len(shipment.body) - HEADER_BYTES) // 2, 1)
         else:
             self._num_refusals += 1
             if self._num_refusals >= MOST_REFUSALS:

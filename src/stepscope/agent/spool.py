@@ -15,51 +15,32 @@ import os
 import threading
 import time
 import uuid
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
+from stepscope.agent.held import Held
 from stepscope.agent.position import Position, read_position, write_position
 from stepscope.agent.segment import Segments
+from stepscope.agent.shipment import Shipment, SpoolState
+from stepscope.agent.syncer import Syncer
 from stepscope.model.batch import Batch, Happened
 from stepscope.model.error import RefusedError, UsageError
-from stepscope.sources.formats.frame import Header, is_agent_id, pack_frame, pack_header
+from stepscope.sources.formats.frame import (
+    Frame,
+    Header,
+    batch_of,
+    is_agent_id,
+    pack_frame,
+    pack_header,
+)
 
 RESERVE = 1 << 20
 """Numbers that may leave the spool before its position must be written again."""
 SKIP = 1 << 32
 """How far numbers skip where the position is lost: more than can have been in use behind the last segment."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
-
-
-@dataclass(frozen=True, slots=True)
-class Shipment:
-    """Frames to ship, oldest first, as one body."""
-
-    agent: str
-    first_seq: int
-    last_seq: int
-    num_frames: int
-    body: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class SpoolState:
-    """How a spool is. `why` it keeps batches in memory, `None` while its disk works. `num_dropped` batches
-    were given up before a receiver had them, `num_damaged` places of old segments could not be read."""
-
-    agent: str
-    last_seq: int
-    acknowledged_seq: int
-    num_bytes: int
-    num_held: int
-    num_dropped: int
-    num_damaged: int
-    num_reserved: int
-    why: str | None
 
 
 class Spool:
@@ -87,14 +68,12 @@ class Spool:
         if agent is not None and not is_agent_id(agent):
             raise UsageError(f"agent id {agent!r}: 1 to 36 letters, digits, dots, dashes and underscores")
         self.folder = Path(folder)
-        self.max_bytes, self.memory_bytes = max_bytes, memory_bytes
+        self.max_bytes = max_bytes
         self.sync_every_s, self.retry_every_s = sync_every_s, retry_every_s
         self._monotonic_s, self._now_ns, self._host = monotonic_s, now_ns, host
         self._lock = threading.RLock()
         self._segments = Segments(self.folder, min(segment_bytes, max(max_bytes // 4, 1)))
-        self._held: deque[tuple[int, bytes]] = deque()
-        self._held_bytes = 0
-        self._lost: list[int] = []  # first, last and count of what memory had no room for
+        self._held = Held(memory_bytes)
         self._notes: list[tuple[str, str, int]] = []
         self._num_dropped = self._num_damaged = 0
         self._why: str | None = None
@@ -102,15 +81,12 @@ class Spool:
         self._holder: int | None = None
         self._synced_s = monotonic_s()
         self._is_dirty = False
-        self._is_new = False
-        self._position = Position(agent or uuid.uuid4().hex)
+        self._is_new = self._is_looked = False
+        self._first_agent = agent or uuid.uuid4().hex
+        self._position = Position(self._first_agent)
         self._next = 1
         self._open()
-        self._wake, self._stop = threading.Event(), threading.Event()
-        self._thread: threading.Thread | None = None
-        if is_threaded:
-            self._thread = threading.Thread(target=self._sync_forever, name="stepscope-spool", daemon=True)
-            self._thread.start()
+        self._syncer = Syncer(self.sync, sync_every_s) if is_threaded else None
 
     @property
     def agent(self) -> str:
@@ -119,31 +95,52 @@ class Spool:
     # ── beginning and end ──
 
     def _open(self) -> None:
-        position, last_seq = None, 0
+        try:
+            self._look()
+            self._reserve()
+        except OSError as error:
+            self._fail(error)
+
+    def _look(self) -> None:
+        """Find out whose spool it is and how far it has come. OSError where the folder cannot be read, or
+        (after all that) not be locked."""
+        failed: OSError | None = None
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._claim()
-            position = read_position(self.folder)
-            found = self._segments.find(position.agent if position is not None else None)
-            last_seq = self._segments.last_seq
-            self._note_damage()
-            if position is None and found is not None:  # lost or damaged: numbers must not be used twice
-                position = Position(found, reserved=last_seq + SKIP)
-        except OSError as error:
-            self._fail(error)
+        except OSError as error:  # read-only: what is there can be shipped all the same
+            failed = error
+        position = read_position(self.folder)
+        found = self._segments.find(position.agent if position is not None else None)
+        last_seq = self._segments.last_seq
+        self._note_damage()
+        if position is None and found is not None:  # lost or damaged: numbers must not be used twice
+            position = Position(found, reserved=last_seq + SKIP)
         self._is_new = position is None
         self._position = position or self._position
         self._next = max(self._position.reserved, self._position.acknowledged, last_seq) + 1
-        if self._why is None:
-            try:
-                self._reserve()
-            except OSError as error:
-                self._fail(error)
+        self._is_looked = True
+        self._number_held()
+        if failed is not None:
+            raise failed
+
+    def _number_held(self) -> None:
+        """Batches that came before the folder could be looked into: of this agent, from this number on."""
+        before = Header(self._first_agent, 0)
+        for seq, raw in self._held.take():
+            frame = Frame(0, len(raw), seq, raw)
+            batch = batch_of(frame, before, str(self.folder))
+            again = msgspec.structs.replace(batch, agent=self.agent, seq=self._next)
+            self._hold(self._next, pack_frame(again))
+            self._next += 1
 
     def _claim(self) -> None:
         if self._holder is not None:
             return
-        file = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o640)
+        try:
+            file = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o640)
+        except OSError:
+            file = os.open(self.folder / "lock", os.O_RDONLY)  # of a disk that is read-only now
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -168,8 +165,6 @@ class Spool:
                 self._tell()
             if self._held:
                 self._drain()
-            self._stop.set()
-            self._wake.set()
             self.sync()
             self._segments.end()
             if self._holder is not None:
@@ -180,8 +175,8 @@ class Spool:
                         )
                 os.close(self._holder)
                 self._holder = None
-        if self._thread is not None:
-            self._thread.join(10)
+        if self._syncer is not None:
+            self._syncer.stop()
 
     # ── in ──
 
@@ -192,8 +187,8 @@ class Spool:
             self._host = batch.host or self._host
             self._tell()
             seq = self._put(batch)
-            if self._thread is not None:
-                self._wake.set()
+            if self._syncer is not None:
+                self._syncer.wake()
             elif self._is_dirty and self._monotonic_s() - self._synced_s >= self.sync_every_s:
                 self.sync()
             return seq
@@ -244,43 +239,37 @@ class Spool:
 
     # ── when the disk fails ──
 
-    def _fail(self, error: OSError) -> None:
-        why = (error.strerror or str(error) or type(error).__name__).lower()
+    def _fail(self, error: OSError | RefusedError) -> None:
+        why = (getattr(error, "strerror", None) or str(error) or type(error).__name__).lower()
         if self._why is None:
-            self._notes.append(("spool_failed", f"{why}: batches are kept in memory", error.errno or 0))
+            number = getattr(error, "errno", None) or 0
+            self._notes.append(("spool_failed", f"{why}: batches are kept in memory", number))
         self._why = why
         self._failed_s = self._monotonic_s()
 
     def _hold(self, seq: int, frame: bytes) -> None:
-        self._held.append((seq, frame))
-        self._held_bytes += len(frame)
-        while self._held_bytes > self.memory_bytes and len(self._held) > 1:
-            lost, dropped = self._held.popleft()
-            self._held_bytes -= len(dropped)
-            self._num_dropped += 1
-            first, count = (self._lost[0], self._lost[2]) if self._lost else (lost, 0)
-            self._lost = [first, lost, count + 1]
+        self._num_dropped += self._held.add(seq, frame)
 
     def _drain(self) -> None:
         """Try the disk again: what is held goes there, in order."""
         self._failed_s = self._monotonic_s()
         try:
+            if not self._is_looked:
+                self._look()
             self.folder.mkdir(parents=True, exist_ok=True)
             self._claim()
             self._reserve()
-            while self._held:
-                seq, frame = self._held[0]
+            for seq, frame in list(self._held):
                 self._write(seq, frame)
-                self._held.popleft()
-                self._held_bytes -= len(frame)
-        except OSError as error:
+                self._held.pop()
+        except (OSError, RefusedError) as error:
             self._fail(error)
             return
         self._notes.append(("spool_back", f"the disk takes batches again (it was: {self._why})", 0))
         self._why = None
-        if self._lost:
-            first, last, count = self._lost
-            self._lost = []
+        lost = self._held.lost()
+        if lost is not None:
+            first, last, count = lost
             text = f"the disk failed for too long: of batches {first} to {last} {count} were given up"
             self._notes.append(("spool_gap", text, count))
 
@@ -317,13 +306,6 @@ class Spool:
         finally:
             os.close(file)
 
-    def _sync_forever(self) -> None:
-        while not self._stop.is_set():
-            self._wake.wait()
-            self._wake.clear()
-            self._stop.wait(self.sync_every_s)
-            self.sync()
-
     # ── out ──
 
     def pending(self, most_bytes: int = 1 << 20) -> Shipment | None:
@@ -336,7 +318,7 @@ class Spool:
             last_on_disk = frames[-1][0] if frames else done
             is_whole = not frames or last_on_disk >= self._segments.last_seq
             for seq, raw in self._held if is_whole else ():
-                if (left <= 0 and frames) or (seq > self._position.reserved and not self._is_new):
+                if (len(raw) > left and frames) or not self._may_leave(seq):
                     break
                 frames.append((seq, raw))
                 left -= len(raw)
@@ -346,14 +328,17 @@ class Spool:
             body = b"".join((head, *(raw for _, raw in frames)))
             return Shipment(self.agent, frames[0][0], frames[-1][0], len(frames), body)
 
+    def _may_leave(self, seq: int) -> bool:
+        """Whether no later process can use the number again: it is reserved, or the id is not on any disk."""
+        return self._is_new or (self._is_looked and seq <= self._position.reserved)
+
     def acknowledge(self, seq: int) -> bool:
         """A receiver has everything up to `seq`. False where that says nothing new, or cannot be."""
         with self._lock:
             if not self._position.acknowledged < seq < self._next:
                 return False
             self._position = msgspec.structs.replace(self._position, acknowledged=seq)
-            while self._held and self._held[0][0] <= seq:
-                self._held_bytes -= len(self._held.popleft()[1])
+            self._held.drop_to(seq)
             if not self._is_new:
                 # A position that is lost costs shipping twice, which a receiver sees: no need to wait for it.
                 with contextlib.suppress(OSError):
@@ -378,6 +363,5 @@ class Spool:
                 len(self._held),
                 self._num_dropped,
                 self._num_damaged,
-                self._position.reserved,
                 self._why,
             )

@@ -12,6 +12,8 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 
+import msgspec
+
 from stepscope.model import redact
 from stepscope.model.error import InputError, StepscopeError, UsageError
 from stepscope.model.log import Log
@@ -127,7 +129,8 @@ def _telemetry(name: str) -> Read:
 
 def _of_spool(path: str, job: str | None) -> Read:
     """A folder of segments is one input, however many agents wrote into it."""
-    from stepscope.sources.catalog.spool import read_spool
+    from stepscope.sources.catalog.spool import FORMAT, read_spool
+    from stepscope.sources.marks import marks_of_batches
 
     try:
         found = read_spool(path, job=job)
@@ -136,11 +139,22 @@ def _of_spool(path: str, job: str | None) -> Read:
     except StepscopeError as error:
         return refused(path, error, "telemetry")
     parts = tuple(_tidy(part) for part in found.telemetry)
+    marks = tuple(marks_of_batches(found.marks))
     given = _input(parts, path, found.content.num_bytes, found.content.digest)
+    starts = [each.start_ns for each in marks if each.start_ns is not None]
+    ends = [each.last_ns for each in marks if each.last_ns is not None]
+    given = msgspec.structs.replace(
+        given,
+        format=FORMAT,
+        events=(given.events or 0) + sum(len(each.number) for each in found.marks),
+        start_ns=min([*starts, *([given.start_ns] if given.start_ns is not None else [])], default=None),
+        end_ns=max([*ends, *([given.end_ns] if given.end_ns is not None else [])], default=None),
+    )
     known = _hosts(parts)
+    known = known | redact.Identities(hosts=frozenset(m.identity.host for m in marks if m.identity.host))
     for log in found.logs:
         known = known | _hosts_of_log(log)
-    return Read(given, path, telemetry=parts, logs=found.logs, known=known)
+    return Read(given, path, telemetry=parts, logs=found.logs, marks=marks, read_ns=found.end_ns, known=known)
 
 
 def _of_server(url: str, asked: Asked) -> Read:

@@ -82,6 +82,8 @@ class SpoolRead:
     content: Content
     job: str | None
     jobs: tuple[str, ...]
+    end_ns: int | None
+    """When the agent saw anything last."""
 
 
 def read_spool(path: str, *, job: str | None = None) -> SpoolRead:
@@ -102,11 +104,13 @@ def read_spool(path: str, *, job: str | None = None) -> SpoolRead:
     if found:
         found[0] = replace(found[0], notes=(*notes, *found[0].notes))
     elif logs or marks:
-        found = [Telemetry(path, FORMAT, (), "sample", notes=notes)]
+        found = [Telemetry(path, FORMAT, (), "sample", notes=notes)] if notes else []
     else:
         what = "no samples, marks or logs that say anything"
         raise InputError(path, what, "let the agent run while a job does")
-    return SpoolRead(tuple(found), tuple(logs), marks, content, chosen, tuple(sorted(whole.jobs)))
+    return SpoolRead(
+        tuple(found), tuple(logs), marks, content, chosen, tuple(sorted(whole.jobs)), whole.end_ns
+    )
 
 
 def _job_of(marks: wire.Marks) -> str | None:
@@ -141,7 +145,12 @@ class _Whole:
     unknown: dict[str, int] = field(default_factory=dict)
     owners: dict[tuple[wire.BatchOwner, str], Owner] = field(default_factory=dict)
 
+    end_ns: int | None = None
+
     def take(self, batch: wire.Batch) -> None:
+        times = _times(batch)
+        if times:
+            self.end_ns = max(times) if self.end_ns is None else max(self.end_ns, *times)
         if isinstance(batch, wire.Samples):
             self._samples(batch)
         elif isinstance(batch, wire.Marks):
@@ -250,6 +259,15 @@ class _Whole:
             best = next((g for g in of_host if owner.key in g.owners), None) or next(iter(of_host), None)
             if best is not None:
                 best.mark(Mark(each.at_ns, kind, each.text, each.code, owner))
+
+
+def _times(batch: wire.Batch) -> list[int]:
+    """Some of a batch's times, the last one among them."""
+    if isinstance(batch, wire.Samples):
+        return [each.at_ns[-1] for each in batch.series if each.at_ns]
+    if isinstance(batch, wire.Marks):
+        return batch.real_ns[-1:]
+    return batch.at_ns[-1:] if isinstance(batch, wire.Lines) else [batch.at_ns]
 
 
 def _even(told: list[int | None]) -> int | None:
