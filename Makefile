@@ -63,6 +63,7 @@ bench: $(STAMP) $(NATIVE_STAMP) ## speed and memory beside the peer, in one run
 	$(PY) -m bench.run
 	$(PY) -m bench.ranks
 	$(PY) -m bench.faults
+	$(PY) -m bench.sdk
 
 docs: $(STAMP) ## generated reference pages and the README's output
 	$(PY) tools/make_docs.py

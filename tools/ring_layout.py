@@ -101,7 +101,10 @@ def tables() -> dict[str, str]:
     """The generated tables of the page, by the name in their mark."""
     kinds = [f"| {k.number} | `{k.name}` | {k.meaning} | {k.a} | {k.b} | {k.c} |" for k in abi.KINDS]
     flags = ", ".join(f"{bit} `{name}`" for name, bit in abi.FLAGS.items())
-    lists = [f"* {name.lower()}: " + ", ".join(f"{n} `{w}`" for n, w in enumerate(words)) for name, words in _LISTS.items()]  # fmt: skip
+    lists = [
+        f"* {name.lower()}: " + ", ".join(f"{place} `{word}`" for place, word in enumerate(words))
+        for name, words in _LISTS.items()
+    ]
     return {
         "header": _fields(abi.HEADER),
         "record": _fields(abi.RECORD),

@@ -26,6 +26,7 @@ _VALUE = abi.kind_number("value")
 _SHADOW = abi.FLAGS["shadow"]
 _SYNC, _ERROR, _ASIDE = abi.FLAGS["sync"], abi.FLAGS["error"], abi.FLAGS["aside"]
 _PHASE = {name: (place, NAN) for place, name in enumerate(abi.PHASES)}
+MOST_BLOCKS = 256
 _OTHER = abi.PHASES.index("other")
 
 _monitors: weakref.WeakSet[Monitor] = weakref.WeakSet()
@@ -57,6 +58,8 @@ class Monitor:
         self._has_facts = False
         self._activations: Any = None
         self._pauses = Pauses(self)
+        self._plain_step = Step(self, None, None, None, None)
+        self._blocks: dict[tuple[str, bool], Phase] = {}
         self._use(ring)
         _monitors.add(self)
 
@@ -152,6 +155,8 @@ class Monitor:
         seq_len: float | None = None,
     ) -> Step:
         """One step: `with monitor.step(tokens=4096): …`."""
+        if number is None and tokens is None and samples is None and seq_len is None:
+            return self._plain_step
         return Step(self, number, tokens, samples, seq_len)
 
     def begin_phase(self, name: str, *, sync: bool = False) -> int:
@@ -175,26 +180,29 @@ class Monitor:
     def end_phase(self, name: str, *, sync: bool = False, has_failed: bool = False) -> None:
         """The phase ends, in the thread in which it began."""
         try:
+            place, named = self._places.get(name) or self._place(name)
             thread = get_ident()
             begun = self._begun.pop((thread, name), 0)
-            self._end_phase(name, begun, thread, sync, has_failed)
+            flags = self._flags | _SYNC if sync else self._flags
+            if has_failed:
+                flags |= _ERROR
+            if thread != self._thread:
+                flags |= _ASIDE
+            ended = monotonic_ns()
+            lasted = float(begun - ended) if begun else NAN
+            self._write_inner(_PHASE_END, flags, self._step, place, named, lasted, (ended, time_ns()))
         except Exception:  # noqa: BLE001 - the outer wall
             self._leave_out()
 
-    def _end_phase(self, name: str, begun: int, thread: int, sync: bool, has_failed: bool) -> None:
-        place, named = self._places.get(name) or self._place(name)
-        flags = self._flags | _SYNC if sync else self._flags
-        if has_failed:
-            flags |= _ERROR
-        if thread != self._thread:
-            flags |= _ASIDE
-        ended = monotonic_ns()
-        lasted = float(begun - ended) if begun else NAN
-        self._write_inner(_PHASE_END, flags, self._step, place, named, lasted, (ended, time_ns()))
-
     def phase(self, name: str, sync: bool = False) -> Phase:
         """A phase: `checkpoint`, `eval`, `forward`, … or a name of one's own."""
-        return Phase(self, name, sync)
+        try:
+            return self._blocks[name, sync]  # a block keeps nothing: one serves for all of its name
+        except (KeyError, TypeError):
+            block = Phase(self, name, sync)
+            if len(self._blocks) < MOST_BLOCKS and isinstance(name, str):
+                self._blocks[name, sync] = block
+            return block
 
     def data(self, loader: Iterable[Batch]) -> Data[Batch]:
         """The loader's batches, each wait marked; may be gone through again and again."""

@@ -97,9 +97,9 @@ def _open(given: Given, *, is_child: bool = False) -> Ring | None:
         try:
             who = f"rank{identity['rank']}" if identity["rank"] != abi.ABSENT else "process"
             name = f"{who}-{os.getpid()}-{now_ns:x}{abi.SUFFIX}"
+            _clean(folder, now_ns)
             ring = Ring(name, identity, mode=may.mode, group=may.group, folder=folder)
             ring.path = os.path.join(path, name)
-            _clean(folder, now_ns)
         finally:
             os.close(folder)
         return ring

@@ -121,8 +121,8 @@ def test_old_rings_of_the_dead_go_and_no_others(tmp_path: Path) -> None:
     try:
         assert remove_old(at, now_ns) == 1
         assert sorted(path.name for path in tmp_path.iterdir()) == [
-            "alive.control", "alive.ring", "link.ring", "nonsense.ring", "other.ring", "pipe.ring", "young.control",
-            "young.ring",
+            "alive.control", "alive.ring", "link.ring", "nonsense.ring", "other.ring", "pipe.ring",
+            "young.control", "young.ring",
         ]  # fmt: skip
         alive.close()
         assert remove_old(at, now_ns) == 1

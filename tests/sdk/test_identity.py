@@ -15,8 +15,16 @@ UID = "0b8a3c5e-1111-2222-3333-444455556666"
 CONTAINER = "4f" * 32
 
 
-def who(env: Mapping[str, str], files: Mapping[str, str] | None = None, **more: object) -> dict[str, str | int]:
-    given: dict[str, object] = {"host": "h1", "pid": 7, "parent": 3, "now_ns": 5, "argv": ["/a/b/train.py", "--x"]}
+def who(
+    env: Mapping[str, str], files: Mapping[str, str] | None = None, **more: object
+) -> dict[str, str | int]:
+    given: dict[str, object] = {
+        "host": "h1",
+        "pid": 7,
+        "parent": 3,
+        "now_ns": 5,
+        "argv": ["/a/b/train.py", "--x"],
+    }
     return identify(env, (files or {}).get, **{**given, **more})  # type: ignore[arg-type]
 
 
@@ -29,6 +37,7 @@ SLURM = {
     "SLURM_JOB_ID": "9001", "SLURM_STEP_ID": "0", "SLURM_PROCID": "3", "SLURM_LOCALID": "3",
     "SLURM_NTASKS": "8", "SLURM_STEP_NUM_TASKS": "4",
 }  # fmt: skip
+SLURM_ARRAY = {"SLURM_ARRAY_JOB_ID": "8990", "SLURM_ARRAY_TASK_ID": "11"}
 OPENMPI = {
     "OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_RANK": "1",
     "PMIX_RANK": "1", "PMIX_NAMESPACE": "prterun-77@1",
@@ -40,7 +49,7 @@ OPENMPI = {
     [
         (TORCHRUN, (5, 16, 1, 2, "exp-12", None)),
         (SLURM, (3, 4, 3, -1, "9001", "9001")),
-        ({**SLURM, "SLURM_ARRAY_JOB_ID": "8990", "SLURM_ARRAY_TASK_ID": "11"}, (3, 4, 3, -1, "8990_11", "8990_11")),
+        ({**SLURM, **SLURM_ARRAY}, (3, 4, 3, -1, "8990_11", "8990_11")),
         ({**SLURM, **TORCHRUN}, (5, 16, 1, 2, "9001", "9001")),
         ({"SLURM_JOB_ID": "9001", "SLURM_PROCID": "0", "SLURM_NTASKS": "8"}, (0, -1, -1, -1, "9001", "9001")),
         (OPENMPI, (1, 2, 1, -1, "prterun-77@1", None)),
@@ -71,7 +80,9 @@ def test_the_order_of_job_ids_is_given_own_platform_scheduler_launcher() -> None
 
 
 def test_ranks_of_a_run_share_its_id_and_a_restart_has_another() -> None:
-    ranks = [who({**TORCHRUN, "RANK": str(r)}, pid=100 + r, parent=50 + r // 4, now_ns=r)["run"] for r in range(16)]
+    ranks = [
+        who({**TORCHRUN, "RANK": str(r)}, pid=100 + r, parent=50 + r // 4, now_ns=r)["run"] for r in range(16)
+    ]
     assert len(set(ranks)) == 1
     again = who({**TORCHRUN, "TORCHELASTIC_RESTART_COUNT": "3"})["run"]
     assert str(ranks[0]).endswith("-r2")
@@ -82,7 +93,13 @@ def test_ranks_of_a_run_share_its_id_and_a_restart_has_another() -> None:
 
 
 def test_two_launches_on_one_node_with_one_address_are_two_runs() -> None:
-    env = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
+    env = {
+        "RANK": "0",
+        "WORLD_SIZE": "2",
+        "LOCAL_WORLD_SIZE": "2",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": "29500",
+    }
 
     def run(parent: int, started: int, rank: int) -> object:
         stat = f"{parent} (a (b) c) S " + " ".join(str(n) for n in range(4, 22)) + f" {started} 23 24"
@@ -96,7 +113,9 @@ def test_two_launches_on_one_node_with_one_address_are_two_runs() -> None:
 def test_a_process_alone_is_a_run_of_its_own() -> None:
     assert who({}, pid=1)["run"] != who({}, pid=2)["run"]
     assert who({}, now_ns=1)["run"] != who({}, now_ns=2)["run"]
-    assert who({"RANK": "0", "WORLD_SIZE": "1"}, now_ns=1)["run"] != who({"RANK": "0", "WORLD_SIZE": "1"})["run"]
+    assert (
+        who({"RANK": "0", "WORLD_SIZE": "1"}, now_ns=1)["run"] != who({"RANK": "0", "WORLD_SIZE": "1"})["run"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -104,7 +123,7 @@ def test_a_process_alone_is_a_run_of_its_own() -> None:
     [
         f"11:devices:/kubepods/burstable/pod{UID}/{CONTAINER}",
         f"0::/kubepods.slice/kubepods-pod{UID.replace('-', '_')}.slice/cri-containerd-{CONTAINER}.scope",
-        f"0::/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-besteffort-pod{UID.replace('-', '_')}.slice/crio-{CONTAINER}.scope",
+        f"0::/kubelet.slice/kubelet-kubepods-pod{UID.replace('-', '_')}.slice/crio-{CONTAINER}.scope",
     ],
 )
 def test_pod_and_container_are_in_the_path_of_the_cgroup(line: str) -> None:
@@ -128,7 +147,12 @@ def test_where_a_namespace_hides_the_cgroup_the_mounts_tell() -> None:
 def test_the_downward_api_goes_before_the_cgroup() -> None:
     env = {"POD_UID": "u-1", "POD_NAME": "train-0", "POD_NAMESPACE": "ml", "CONTAINER_NAME": "main"}
     found = who(env, {"/proc/self/cgroup": f"0::/kubepods/pod{UID}/{CONTAINER}"})
-    assert [found[name] for name in ("pod_uid", "pod", "namespace", "container")] == ["u-1", "train-0", "ml", "main"]
+    assert [found[name] for name in ("pod_uid", "pod", "namespace", "container")] == [
+        "u-1",
+        "train-0",
+        "ml",
+        "main",
+    ]
 
 
 @pytest.mark.parametrize(

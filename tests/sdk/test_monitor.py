@@ -7,6 +7,7 @@ import math
 import threading
 import time
 from collections.abc import Iterator
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +41,9 @@ class Marked:
     def rows(self) -> list[tuple[Any, ...]]:
         """kind, flags, step, a, b"""
         return [
-            (KIND[int(r["kind"])], int(r["flags"]), int(r["step"]), int(r["a"]), None if math.isnan(r["b"]) else r["b"])
-            for r in self.records()
+            (KIND[int(row["kind"])], int(row["flags"]), int(row["step"]), int(row["a"]),
+             None if isnan(row["b"]) else row["b"])
+            for row in self.records()
         ]  # fmt: skip
 
 
@@ -280,6 +282,7 @@ def test_a_mark_inside_a_mark_waits_and_is_written(tmp_path: Path) -> None:
 
     ring.write(6, 0, Number(5))
     if not inner:  # an int is packed without asking it
+
         class Asked:
             def __index__(self) -> int:
                 inner.append(ring.write(6, 0, 77))

@@ -1,4 +1,4 @@
-"""Real processes in good and bad surroundings: whatever the run directory is, training ends as without marks."""
+"""Real processes in good and bad surroundings: whatever the folder is, training ends as without marks."""
 
 from __future__ import annotations
 
@@ -77,7 +77,9 @@ def hindered(kind: str, folder: Path) -> tuple[Path, tuple[str, ...]]:
         return folder / "run", ("import os; os.environ['STEPSCOPE_RUN_GROUP'] = 'no-such-group'",)
     assert kind == "no more files may be opened"
     return folder / "run", (
-        "import stepscope_sdk, os, resource; resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir('/proc/self/fd')) - 1,) * 2)",
+        "import stepscope_sdk, os, resource",
+        "most = len(os.listdir('/proc/self/fd')) - 1",
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))",
     )
 
 
@@ -88,7 +90,9 @@ def hindered(kind: str, folder: Path) -> tuple[Path, tuple[str, ...]]:
         "no group of that name", "no more files may be opened",
     ],
 )  # fmt: skip
-def test_where_no_ring_can_be_made_training_goes_on_and_says_why_only_if_asked(tmp_path: Path, kind: str) -> None:
+def test_where_no_ring_can_be_made_training_goes_on_and_says_why_only_if_asked(
+    tmp_path: Path, kind: str
+) -> None:
     folder, before = hindered(kind, tmp_path)
     script = "\n".join([*before, TRAIN])
     done = writer.run(script, folder)
@@ -156,14 +160,16 @@ def test_without_permission_there_are_no_marks_and_no_harm(tmp_path: Path) -> No
         ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", sys.executable, "-c", TRAIN],
         env=writer.environment(folder, STEPSCOPE_VERBOSE="1"), capture_output=True, text=True, check=False,
     )  # fmt: skip
-    if "ModuleNotFoundError" in done.stderr or "Permission denied" in done.stderr and not done.stdout:
+    if "ModuleNotFoundError" in done.stderr or ("Permission denied" in done.stderr and not done.stdout):
         pytest.skip("another user cannot read this repository")
     assert (done.returncode, done.stdout) == (0, "trained False\n")
     assert "Permission denied" in done.stderr
 
 
 def test_a_ring_that_is_removed_under_the_writer_harms_nothing(tmp_path: Path) -> None:
-    remove = TRAIN + """
+    remove = (
+        TRAIN
+        + """
 import glob, os
 for path in glob.glob(os.environ["STEPSCOPE_RUN_DIR"] + "/*"): os.unlink(path)
 os.rmdir(os.environ["STEPSCOPE_RUN_DIR"])
@@ -171,6 +177,7 @@ for n in range(100):
     with monitor.step(): pass
 print("on", monitor._ring._words[8] > 200)
 """
+    )
     done = writer.run(remove, tmp_path / "run")
     assert (done.stdout, done.stderr) == ("trained True\non True\n", "")
 
@@ -257,13 +264,18 @@ print(num > 10, steps > 10)
 
 
 def test_an_agent_that_is_killed_while_it_reads_harms_nothing(tmp_path: Path) -> None:
-    slow = TRAIN + "\nimport sys\nprint('on', flush=True)\nsys.stdin.readline()\nwith monitor.step(): pass\nprint('still', flush=True)"
+    slow = f"{TRAIN}print('on', flush=True)\nsys.stdin.readline()\nwith monitor.step(): pass\nprint('still')"
     process = writer.start(slow, tmp_path)
     try:
         assert process.stdout is not None
         assert [process.stdout.readline() for _ in range(2)] == ["trained True\n", "on\n"]
         (path,) = writer.rings(tmp_path)
-        read = f"from stepscope.sources.ring import RingReader\nr = RingReader({str(path)!r})\nprint(len(r.poll().records), flush=True)\nwhile True: r.poll()"
+        read = f"""
+from stepscope.sources.ring import RingReader
+reader = RingReader({str(path)!r})
+print(len(reader.poll().records), flush=True)
+while True: reader.poll()
+"""
         agent = writer.start(read, tmp_path)
         try:
             assert agent.stdout is not None

@@ -28,8 +28,8 @@ def start(script: str, folder: Path, *words: str, python: str = sys.executable, 
     """Begin a script, as text; its answer is on stdout."""
     return subprocess.Popen(
         [*wrap, python, "-c", script, *words],
-        env=environment(folder, **more), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        text=True,
+        env=environment(folder, **more), text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
 
 
@@ -37,7 +37,8 @@ def run(script: str, folder: Path, *words: str, **more: str) -> subprocess.Compl
     """Run a script to its end."""
     return subprocess.run(
         [sys.executable, "-c", script, *words],
-        env=environment(folder, **more), capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS,
+        env=environment(folder, **more), timeout=PATIENCE_SECONDS,
+        capture_output=True, text=True, check=False,
     )  # fmt: skip
 
 
@@ -54,5 +55,3 @@ def wait_for(what: object, seconds: float = PATIENCE_SECONDS) -> object:
             return found
         time.sleep(0.01)
     raise AssertionError(f"not within {seconds:g} s")
-
-

@@ -49,7 +49,9 @@ def test_each_record_is_read_once_and_in_order(tmp_path: Path) -> None:
         assert reader.poll().number.tolist() == [3]
 
 
-@given(rounds=st.lists(st.integers(0, 40), max_size=12), has_crc=st.booleans(), size=st.sampled_from([2, 8, 16]))
+@given(
+    rounds=st.lists(st.integers(0, 40), max_size=12), has_crc=st.booleans(), size=st.sampled_from([2, 8, 16])
+)
 @settings(max_examples=60, deadline=None)
 def test_what_is_read_and_what_is_lost_make_up_all_that_was_written(tmp_path_factory, rounds, has_crc, size):  # type: ignore[no-untyped-def]
     ring = ring_in(tmp_path_factory.mktemp("law"), size, has_crc)
@@ -157,7 +159,7 @@ def test_a_file_that_is_cut_is_refused(tmp_path: Path, size: int) -> None:
     ring = ring_in(tmp_path)
     raw = Path(ring.path).read_bytes()
     (tmp_path / "cut.ring").write_bytes(raw[:size])
-    with pytest.raises(InputError, match="cut|not ready"):
+    with pytest.raises(InputError, match=r"cut|not ready"):
         RingReader(str(tmp_path / "cut.ring"))
 
 
@@ -223,7 +225,9 @@ def vars_of(reader: RingReader) -> list[object]:
 
 
 def test_a_text_of_the_header_carries_no_escape_and_no_secret(tmp_path: Path) -> None:
-    ring = ring_in(tmp_path, job="\x1b[31mred\x07", task="https://u:hunter2@host/x", device_uuids="GPU-a,,GPU-b")
+    ring = ring_in(
+        tmp_path, job="\x1b[31mred\x07", task="https://u:hunter2@host/x", device_uuids="GPU-a,,GPU-b"
+    )
     found = RingReader(ring.path).identity()
     assert found.job == "[31mred"
     assert "hunter2" not in str(found.task)
@@ -245,15 +249,17 @@ def test_the_writers_own_process_may_read_its_ring_and_still_lives_for_others(tm
     with RingReader(ring.path) as reader:
         assert reader.is_alive()
     open(ring.path).close()  # would drop a lock of the process
-    ask = "import sys; from stepscope.sources.ring import RingReader; print(RingReader(sys.argv[1]).is_alive())"
+    ask = (
+        "import sys; from stepscope.sources.ring import RingReader; print(RingReader(sys.argv[1]).is_alive())"
+    )
     told = writer.run(ask, tmp_path, ring.path)
     assert told.stdout == "True\n", told.stderr
     ring.close()
     assert writer.run(ask, tmp_path, ring.path).stdout == "False\n"
 
 
-# Two threads of a real process write as fast as they can, each record with a law of its own: c = a·step, and a
-# counts up in each thread; small ring, so that it goes round while it is read.
+# Two threads of a real process write as fast as they can, each record with a law of its own: c = a·step, and
+# a counts up in each thread; small ring, so that it goes round while it is read.
 STRESS = """
 import os, sys, threading, time
 from stepscope_sdk.ring import Ring
@@ -344,7 +350,8 @@ def test_threads_may_read_one_ring_each_for_itself(tmp_path: Path) -> None:
     put(ring, *range(500))
     found: list[int] = []
     threads = [
-        threading.Thread(target=lambda: found.append(len(RingReader(ring.path).poll().records))) for _ in range(4)
+        threading.Thread(target=lambda: found.append(len(RingReader(ring.path).poll().records)))
+        for _ in range(4)
     ]
     for each in threads:
         each.start()
@@ -364,7 +371,10 @@ NAMESPACES = ("unshare", "--mount", "--pid", "--fork", "--mount-proc")
 def test_a_ring_is_told_dead_or_alive_over_namespaces_of_processes(tmp_path: Path) -> None:
     if subprocess.run([*NAMESPACES, "true"], capture_output=True, check=False).returncode != 0:
         pytest.skip("this machine gives no new namespaces")
-    script = "import stepscope_sdk, os, sys; stepscope_sdk.monitor(); print(os.getpid(), flush=True); sys.stdin.readline()"
+    script = (
+        "import stepscope_sdk, os, sys; stepscope_sdk.monitor()\n"
+        "print(os.getpid(), flush=True); sys.stdin.readline()"
+    )
     process = writer.start(script, tmp_path, wrap=NAMESPACES, python=sys.executable)
     try:
         assert process.stdout is not None

@@ -176,7 +176,7 @@ class RingReader:
         return copy, good
 
     def _copy(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
-        """Copies of the places of ascending `numbers` (a ring's length apart at most); zeros beyond the end."""
+        """Copies of the places of ascending `numbers` of one ring's length; zeros beyond the end."""
         size = abi.RECORD_BYTES
         area = bytearray(len(numbers) * size)
         cuts = np.flatnonzero((np.diff(numbers) != 1) | (numbers[1:] % self._num == 0)) + 1
