@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
 from stepscope_sdk import ring_abi as abi
+from stepscope_sdk.profile_folder import Folder, folder_of
 
 if TYPE_CHECKING:
     from stepscope_sdk.capture import Capturer
@@ -23,8 +24,6 @@ SEQ = abi.place(abi.CONTROL, "seq").offset >> 3
 """Word of the sequence in the mapped file."""
 _WORDS = struct.Struct("<6q")
 _FIRST, _END = abi.place(abi.CONTROL, "command").offset, abi.place(abi.CONTROL, "crc").offset
-MOST_TRACE_BYTES = 1 << 30
-"""Bound of the folder of traces, unless `$STEPSCOPE_TRACE_BYTES` says another."""
 ALWAYS = -1
 """`seen` while something is under way: no sequence is equal to it, every step looks."""
 
@@ -96,7 +95,7 @@ class Watch:
         control: Control,
         make: Callable[[], Capturer],
         about: dict[str, Any],
-        folder: str,
+        folder: Folder,
         *,
         is_sampling: bool = False,
     ) -> None:
@@ -167,12 +166,6 @@ class Watch:
             self._capturer = None
 
 
-def trace_dir(ring_path: str, environment: Mapping[str, str]) -> str:
-    """The folder of traces of the process of this ring."""
-    own = os.path.join(os.path.dirname(ring_path), abi.TRACES)
-    return os.path.abspath(environment.get("STEPSCOPE_TRACE_DIR") or own)
-
-
 def watch(
     ring_path: str,
     write: Callable[..., object],
@@ -185,13 +178,12 @@ def watch(
     `write` is the ring's; `sample_every`: a light capture of every so many-th step
     (`$STEPSCOPE_SAMPLE_EVERY`), off by default.
     """
-    folder = trace_dir(ring_path, environment)
     every = sample_every if sample_every is not None else number(environment, "STEPSCOPE_SAMPLE_EVERY")
     try:
-        control = Control(ring_path, folder)
+        folder = folder_of(ring_path, environment)
+        control = Control(ring_path, folder.path)
     except OSError:
         return None
-    most_bytes = number(environment, "STEPSCOPE_TRACE_BYTES") or MOST_TRACE_BYTES
     about: dict[str, Any] = {}
 
     def make() -> Capturer:
@@ -199,8 +191,9 @@ def watch(
         from stepscope_sdk.profile_sample import Sampler
         from stepscope_sdk.profile_torch import Torch
 
-        bench = Torch(folder, ring_path, about, most_bytes=most_bytes)
-        return Capturer(write, bench, sample=Sampler(every).due if every else lambda _: None)
+        return Capturer(
+            write, Torch(folder, ring_path, about), sample=Sampler(every).due if every else lambda _: None
+        )
 
     return Watch(control, make, about, folder, is_sampling=bool(every))
 

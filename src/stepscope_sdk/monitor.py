@@ -45,8 +45,8 @@ class Monitor:
     ) -> None:
         """Mark into `ring`, or nowhere; `reopen` gives a forked child a ring of its own at its first mark.
 
-        `watch` obeys the ring's control file. `shadow_every`: every second block of so many steps goes without
-        inner marks, so that the run itself measures what they cost.
+        `watch` obeys the ring's control file. `shadow_every`: every second block of so many steps goes
+        without inner marks, so that the run itself measures what they cost.
         """
         self._reopen = reopen
         self._watch = watch

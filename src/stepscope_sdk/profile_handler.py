@@ -7,8 +7,9 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from stepscope_sdk import control, profile_write
+from stepscope_sdk import profile_write
 from stepscope_sdk import ring_abi as abi
+from stepscope_sdk.profile_folder import folder_of, remove_file
 
 _BEGIN, _END = abi.kind_number("capture_begin"), abi.kind_number("capture_end")
 NAN = float("nan")
@@ -50,23 +51,22 @@ class Handler:
         raw = path + ".part.json"
         # Its results are gone when the next cycle begins: only the compression can wait.
         profile.export_chrome_trace(raw)
-        members = profile_write.known(self._about) | {
-            "stepscope": {"capture": first, "first_step": first, "num_steps": last - first + 1, "mode": "own"}
-        }
+        told = {"capture": first, "first_step": first, "num_steps": last - first + 1, "mode": "own"}
+        head = profile_write.members(self._about, told)
         if self._write is not None:
             self._write(_BEGIN, abi.FLAGS["captured"], first, first, 0.0)
             self._write(_END, abi.FLAGS["captured"], last, first, NAN)
-        thread = threading.Thread(target=self._pack, args=(raw, path, members, shift), name="stepscope-trace")
+        thread = threading.Thread(target=self._pack, args=(raw, path, head, shift), name="stepscope-trace")
         self._threads = [each for each in self._threads if each.is_alive()] + [thread]
         thread.start()
 
-    def _pack(self, raw: str, path: str, members: Mapping[str, Any], shift: int) -> None:
+    def _pack(self, raw: str, path: str, head: Mapping[str, Any], shift: int) -> None:
         try:
-            profile_write.write(raw, path, members, shift=shift)
+            profile_write.write(raw, path, head, shift=shift)
         except OSError:
             return
         finally:
-            profile_write.remove_file(raw)
+            remove_file(raw)
 
     def wait(self, seconds: float | None = None) -> None:
         """Wait until what was handed over is written."""
@@ -103,7 +103,7 @@ def on_trace_ready(folder: str | None = None) -> Handler:
     if ring is not None:
         path = ring.path
     return Handler(
-        folder or (control.trace_dir(path, os.environ) if watch is None else watch.folder),
+        folder or (folder_of(path, os.environ) if watch is None else watch.folder).path,
         os.path.basename(abi.trace_place(path, 0)).removesuffix(".json.gz"),
         {} if watch is None else watch.about,
         lambda: made._next - 1,

@@ -8,7 +8,6 @@ Nothing is imported that the process has not imported itself.
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import time
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from typing import Any
 from stepscope_sdk import profile_write
 from stepscope_sdk import ring_abi as abi
 from stepscope_sdk.capture_job import Job
+from stepscope_sdk.profile_folder import Folder, remove, remove_file
 
 FOREIGN = (
     ("NSYS_PROFILING_SESSION_ID", "Nsight Systems"),
@@ -37,15 +37,14 @@ _TASK = "ProfilerStep"
 class Torch:
     """Where this process's recordings come from and go to."""
 
-    def __init__(self, folder: str, ring_path: str, about: Mapping[str, Any], *, most_bytes: int) -> None:
+    def __init__(self, folder: Folder, ring_path: str, about: Mapping[str, Any]) -> None:
         """`about`: rank, world_size, job, run, host as far as known; they go into each trace."""
         self._folder, self._ring_path = folder, ring_path
         self._about = about
-        self._most_bytes = most_bytes
 
     def path(self, job: Job) -> str:
         """The file of this capture."""
-        return os.path.join(self._folder, abi.trace_place(self._ring_path, job.capture))
+        return os.path.join(self._folder.path, abi.trace_place(self._ring_path, job.capture))
 
     def refusal(self, job: Job) -> str | None:
         """Why not now: `failed` without PyTorch, `busy` beside another profiler, `refused` without room."""
@@ -54,19 +53,15 @@ class Torch:
             return "failed"
         if other_profiler(torch, os.environ) is not None:
             return "busy"
-        at = self._folder
-        while not os.path.isdir(at):
-            at = os.path.dirname(at) or "/"
-        has_room = os.access(at, os.W_OK | os.X_OK) and shutil.disk_usage(at).free >= ROOM_BYTES[job.mode]
-        return None if has_room else "refused"
+        return None if self._folder.has_room(ROOM_BYTES[job.mode]) else "refused"
 
     def recorder(self, job: Job) -> Recording:
         """A profiler for this job."""
-        return Recording(self.path(job), job, self._about, self._folder, self._most_bytes)
+        return Recording(self.path(job), job, self._about, self._folder)
 
     def remove(self, job: Job) -> None:
         """Remove the trace, and its folder where it was the last."""
-        profile_write.remove(self.path(job))
+        remove(self.path(job))
 
 
 def other_profiler(torch: Any, environment: Mapping[str, str]) -> str | None:
@@ -90,9 +85,8 @@ def other_profiler(torch: Any, environment: Mapping[str, str]) -> str | None:
 class Recording:
     """One run of the profiler. Made on the thread that trains; `write` may run on another."""
 
-    def __init__(self, path: str, job: Job, about: Mapping[str, Any], folder: str, most_bytes: int) -> None:
-        self._path, self._job, self._about = path, job, about
-        self._folder, self._most_bytes = folder, most_bytes
+    def __init__(self, path: str, job: Job, about: Mapping[str, Any], folder: Folder) -> None:
+        self._path, self._job, self._about, self._folder = path, job, about, folder
         self._torch = torch = sys.modules["torch"]
         self._profiler_class = torch.autograd.profiler.profile
         device = _device(torch)
@@ -112,10 +106,15 @@ class Recording:
             "record_shapes": bool(flags & abi.CAPTURE_FLAGS["shapes"]),
             "profile_memory": bool(flags & abi.CAPTURE_FLAGS["memory"]),
         }
-        if device is not None and _version(self._torch) >= (2, 3):
+        if device is not None and _numbers(self._torch.__version__) >= (2, 3):
             options["use_device"] = device
         elif device == "cuda":
             options["use_cuda"] = True
+        if device == "cuda" and _numbers(str(self._torch.version.cuda)) < (12, 6):
+            # As PyTorch does where it knows of CUDA graphs: before 12.6 replays crash when CUPTI, let go of
+            # after one recording, is taken up again for the next. We cannot know of every graph.
+            os.environ.setdefault("DISABLE_CUPTI_LAZY_REINIT", "1")
+            os.environ.setdefault("TEARDOWN_CUPTI", "0")
         return self._profiler_class(**options)
 
     def prepare(self) -> None:
@@ -174,7 +173,7 @@ class Recording:
         """Write the trace: its bytes, and the nanoseconds in which Python could run nothing else (the library
         holds the interpreter's lock while it writes)."""
         self._require("stopped")
-        os.makedirs(os.path.dirname(self._path), mode=0o750, exist_ok=True)
+        self._folder.make(os.path.dirname(self._path))
         raw = self._path + ".part"
         try:
             start = time.perf_counter_ns()
@@ -182,13 +181,13 @@ class Recording:
             held_ns = time.perf_counter_ns() - start
             if not os.path.exists(raw):  # the library logs what failed, and returns
                 raise OSError(f"{raw}: nothing was written")
-            about = profile_write.known(self._about) | {"stepscope": profile_write.about(job)}
+            head = profile_write.members(self._about, profile_write.about(job))
             most = profile_write.LIGHT if job.mode == "light" else None
-            num_bytes = profile_write.write(raw, self._path, about, self._steps, most=most)
+            num_bytes = profile_write.write(raw, self._path, head, self._steps, most=most)
         finally:
-            profile_write.remove_file(raw)
+            remove_file(raw)
             self._profile = None
-        profile_write.make_room(self._folder, self._most_bytes, keep=os.path.dirname(self._path))
+        self._folder.make_room(keep=os.path.dirname(self._path))
         return num_bytes, held_ns
 
     def _require(self, state: str) -> None:
@@ -224,5 +223,6 @@ def _device(torch: Any) -> str | None:
     return None
 
 
-def _version(torch: Any) -> tuple[int, ...]:
-    return tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2] if part.isdigit())
+def _numbers(version: str) -> tuple[int, ...]:
+    """The first two numbers of a version."""
+    return tuple(int(part) for part in version.split("+")[0].split(".")[:2] if part.isdigit())

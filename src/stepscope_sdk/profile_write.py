@@ -6,12 +6,11 @@ import gzip
 import json
 import os
 import re
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from stepscope_sdk import ring_abi as abi
+from stepscope_sdk.profile_folder import remove_file
 
 if TYPE_CHECKING:
     from stepscope_sdk.capture_job import Job
@@ -23,16 +22,21 @@ LAUNCH = frozenset({"cuda_runtime", "cuda_driver", "xpu_runtime"})
 _STEP = re.compile(rb'"ProfilerStep#(\d+)"')
 _CHUNK = 1 << 20
 _LEVEL = 3  # a quarter of the time of the default level for a tenth more bytes
-_FOLDER = re.compile(r"capture--?\d+$")
 
 
-TOLD = ("rank", "local_rank", "world_size", "job", "run", "restart", "host", "task", "scheduler_job")
+TOLD = ("job", "run", "restart", "host", "task", "scheduler_job", "local_rank")
 """Fields of the ring's identity that go into a trace."""
 
 
-def known(identity: Mapping[str, Any]) -> dict[str, Any]:
-    """What is known of who recorded, for the head of a trace."""
-    return {name: identity[name] for name in TOLD if identity.get(name) not in (None, "", abi.ABSENT)}
+def members(identity: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str, Any]:
+    """What goes to the head of a trace: whose it is, as PyTorch says it in a distributed job, and `told`."""
+
+    def known(names: Sequence[str]) -> dict[str, Any]:
+        return {name: identity[name] for name in names if identity.get(name) not in (None, "", abi.ABSENT)}
+
+    place = known(("rank", "world_size"))
+    head: dict[str, Any] = {"distributedInfo": place} if "rank" in place else {}
+    return head | {"stepscope": {**told, **known(TOLD)}}
 
 
 def about(job: Job) -> dict[str, Any]:
@@ -49,7 +53,7 @@ def about(job: Job) -> dict[str, Any]:
 def write(
     raw: str,
     path: str,
-    members: Mapping[str, Any],
+    head: Mapping[str, Any],
     steps: Sequence[tuple[int, int, int]] = (),
     *,
     most: int | None = None,
@@ -57,14 +61,14 @@ def write(
 ) -> int:
     """Write the trace `raw` to `path` (`.json.gz`), atomically: its bytes.
 
-    `members` go to the head of the file; `steps` are (number, start, end) in Unix nanoseconds, given to a
-    trace that has no annotations of its own; `shift` is added to the numbers of those that it has; `most`
-    trims. A trace that cannot be read is written as it is.
+    `head` goes in front of what the file says itself; `steps` are (number, start, end) in Unix nanoseconds,
+    given to a trace that has no annotations of its own; `shift` is added to the numbers of those that it has;
+    `most` trims. A trace that cannot be read is written as it is.
     """
     part = path + ".new"
-    head = dict(members)
+    head = dict(head)
     try:
-        with open(part, "wb") as file, gzip.GzipFile("", "wb", _LEVEL, file) as packed:
+        with open(part, "wb", opener=_private) as file, gzip.GzipFile("", "wb", _LEVEL, file) as packed:
             text = None if most is None else trimmed(raw, head, steps, most)
             if text is None:
                 with open(raw, "rb") as source:
@@ -79,10 +83,15 @@ def write(
     return size
 
 
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, 0o640)
+
+
 def _copy(source: Any, packed: gzip.GzipFile, head: Mapping[str, Any], shift: int) -> None:
     """The file as it is, with `head` in front. Cut at line ends: no number of a step is cut in two."""
     first = source.read(_CHUNK) + source.readline()
     at = first.find(b"{") + 1
+    head = {name: value for name, value in head.items() if f'"{name}"'.encode() not in first}
     told = json.dumps(head)[1:-1].encode()
     packed.write(first[:at] + told + (b"," if told else b""))
     chunk = first[at:]
@@ -202,35 +211,3 @@ def _annotation(number: int, start_ns: int, end_ns: int) -> dict[str, Any]:
     name = f"ProfilerStep#{number}"
     ts, dur = start_ns / 1000, (end_ns - start_ns) / 1000
     return {"ph": "X", "cat": "user_annotation", "name": name, "pid": pid, "tid": pid, "ts": ts, "dur": dur}
-
-
-def make_room(folder: str, most_bytes: int, *, keep: str) -> None:
-    """Remove the oldest captures until the folder holds no more than `most_bytes`; never the one in `keep`.
-    Several ranks may do so at once: what is gone already is no error."""
-    found = []
-    with suppress(OSError), os.scandir(folder) as entries:
-        for each in entries:
-            if _FOLDER.match(each.name) and each.is_dir(follow_symlinks=False):
-                with suppress(OSError), os.scandir(each.path) as files:
-                    size = sum(file.stat(follow_symlinks=False).st_size for file in files)
-                    found.append((each.stat().st_mtime_ns, size, each.path))
-    total = sum(size for _, size, _ in found)
-    for _, size, path in sorted(found):
-        if total <= most_bytes:
-            return
-        if os.path.abspath(path) != os.path.abspath(keep):
-            shutil.rmtree(path, ignore_errors=True)
-            total -= size
-
-
-def remove(path: str) -> None:
-    """Remove a trace, and its folder where it was the last in it."""
-    remove_file(path)
-    with suppress(OSError):
-        os.rmdir(os.path.dirname(path))
-
-
-def remove_file(path: str) -> None:
-    """Remove a file that may not be there."""
-    with suppress(OSError):
-        os.unlink(path)

@@ -42,8 +42,9 @@ def monitor(
 ) -> Monitor:
     """The monitor of this process, made at the first call. What is given goes before the environment.
 
-    `sample_every`: a light capture of every so many-th step (`$STEPSCOPE_SAMPLE_EVERY`); `shadow_every`: every
-    second block of so many steps goes without inner marks (`$STEPSCOPE_SHADOW_EVERY`). Both off by default.
+    `sample_every`: a light capture of every so many-th step (`$STEPSCOPE_SAMPLE_EVERY`); `shadow_every`:
+    every second block of so many steps goes without inner marks (`$STEPSCOPE_SHADOW_EVERY`). Both are off
+    by default.
 
     Never raises: where marks cannot be kept the monitor is inert.
     """

@@ -13,6 +13,7 @@ import torch
 
 import stepscope_sdk
 from stepscope_sdk.capture_job import Job
+from stepscope_sdk.profile_folder import Folder
 from stepscope_sdk.profile_torch import Torch, other_profiler
 
 
@@ -23,7 +24,7 @@ def work():
 
 def taken_over(folder, how):
     """The user begins a profile while ours is warming up or recording."""
-    bench = Torch(folder, os.path.join(folder, "rank0-1-a.ring"), {"rank": 0}, most_bytes=1 << 30)
+    bench = Torch(Folder(folder), os.path.join(folder, "rank0-1-a.ring"), {"rank": 0})
     ours = bench.recorder(Job(1, 5, 2, "full", 0))
     ours.prepare()
     if how == "recording":

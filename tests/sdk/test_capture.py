@@ -22,7 +22,7 @@ from tests.job.test_ddp import python_with_torch
 
 ROOT = Path(__file__).resolve().parents[2]
 TRAIN = Path(__file__).with_name("train.py")
-PATIENCE_S = 90
+PATIENCE_S = 180
 STEP_BEGIN, CAPTURE_END = abi.kind_number("step_begin"), abi.kind_number("capture_end")
 
 
@@ -119,9 +119,8 @@ def test_both_ranks_give_traces_of_the_same_agreed_steps_that_are_read_as_one_jo
     for row in outcome.ranks:
         trace = content(row.path)
         assert steps_in(trace) == list(range(first, first + 4))
-        assert trace["stepscope"] == {
-            "capture": outcome.capture, "first_step": first, "num_steps": 4, "mode": "full", "dropped_step": first,
-        }  # fmt: skip
+        told = {"capture": outcome.capture, "first_step": first, "num_steps": 4, "dropped_step": first}
+        assert trace["stepscope"].items() >= told.items()
         assert 0 < row.stall_ns < 60_000_000_000
         assert row.num_bytes == os.path.getsize(row.path)
     report = offline.diagnose(Path(outcome.ranks[0].path).parent)
@@ -226,6 +225,10 @@ def test_refused_killed_and_unwritable_leave_the_training_as_it_was(python, tmp_
         failed = capture(rings[:1], Request())
         assert (failed.is_done, failed.ranks[0].path) == (False, None)
         assert failed.ranks[0].answer in ("failed", "refused")
+        # It ends while it is captured, or about to be.
+        (tmp_path / "stop").touch()
+        ended = capture(rings[:1], Request(num_steps=1000))
+        assert not ended.is_done
     finally:
         ends = job.stop()
     assert ends[0][1] == 0
@@ -262,7 +265,7 @@ def test_profilers_of_the_users_own_have_precedence_and_get_our_handler(python, 
     (own,) = (tmp_path / "own").glob("steps-47-48/rank3-*.json.gz")
     trace = content(own)
     assert steps_in(trace) == [47, 48]
-    assert (trace["rank"], trace["world_size"]) == (3, 8)
+    assert trace["distributedInfo"] == {"rank": 3, "world_size": 8}
     (ring,) = tmp_path.glob("rank3-*.ring")
     records = records_of(str(ring))
     begun = records[records["kind"] == abi.kind_number("capture_begin")]

@@ -108,7 +108,9 @@ def marked(pair, told, num_steps, at=None):
 def test_nothing_is_imported_nor_called_as_long_as_nothing_is_asked(pair):
     watch = marked(pair, Told(), 3)
     assert watch._capturer is None
-    script = "import stepscope_sdk, sys; stepscope_sdk.monitor().begin_step(); print('stepscope_sdk.capture' in sys.modules)"
+    script = """import stepscope_sdk, sys
+stepscope_sdk.monitor().begin_step()
+print('stepscope_sdk.capture' in sys.modules)"""
     env = {"PYTHONPATH": os.pathsep.join(sys.path), "STEPSCOPE_RUN_DIR": os.path.dirname(pair[0].path)}
     ended = subprocess.run(
         [sys.executable, "-c", script], env=env, capture_output=True, text=True, check=True

@@ -8,6 +8,7 @@ import pytest
 
 from stepscope_sdk import profile_write
 from stepscope_sdk.capture_job import Job
+from stepscope_sdk.profile_folder import Folder, folder_of
 
 BASE_NS = 1_800_000_000_000_000_000
 
@@ -37,8 +38,9 @@ def device_trace(num_kernels, *, has_steps):
 def written(tmp_path, trace, *, text=None, **options):
     raw, path = tmp_path / "raw.json", tmp_path / "rank0-1-a.json.gz"
     raw.write_text(json.dumps(trace, indent=2) if text is None else text)
-    members = {"rank": 0, "world_size": 2, "stepscope": profile_write.about(Job(5, 7, 2, "light", 0))}
-    size = profile_write.write(str(raw), str(path), members, **options)
+    identity = {"rank": 0, "world_size": 2, "job": "j", "run": "", "restart": -1}
+    head = profile_write.members(identity, profile_write.about(Job(5, 7, 2, "light", 0)))
+    size = profile_write.write(str(raw), str(path), head, **options)
     assert size == path.stat().st_size
     assert sorted(each.name for each in tmp_path.iterdir()) == ["rank0-1-a.json.gz", "raw.json"]
     return gzip.decompress(path.read_bytes())
@@ -47,8 +49,14 @@ def written(tmp_path, trace, *, text=None, **options):
 def test_a_whole_trace_keeps_every_byte_behind_what_was_put_in_front(tmp_path):
     trace = device_trace(10, has_steps=True)
     got = json.loads(written(tmp_path, trace))
-    assert got.pop("stepscope") == {"capture": 5, "first_step": 7, "num_steps": 2, "mode": "light"}
-    assert (got.pop("rank"), got.pop("world_size")) == (0, 2)
+    assert got.pop("stepscope") == {
+        "capture": 5,
+        "first_step": 7,
+        "num_steps": 2,
+        "mode": "light",
+        "job": "j",
+    }
+    assert got.pop("distributedInfo") == {"rank": 0, "world_size": 2}
     assert got == trace
 
 
@@ -98,7 +106,7 @@ def test_the_oldest_captures_go_when_the_folder_is_full_and_nothing_else(tmp_pat
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / "big").write_bytes(b"x" * 10_000)
-    profile_write.make_room(str(tmp_path), 250, keep=str(tmp_path / "capture-1"))
+    Folder(str(tmp_path), 250).make_room(keep=str(tmp_path / "capture-1"))
     assert sorted(each.name for each in tmp_path.iterdir()) == ["capture-1", "capture-3", "mine"]
 
 
@@ -106,3 +114,27 @@ def test_nothing_half_written_stays_where_writing_fails(tmp_path):
     with pytest.raises(OSError):
         profile_write.write(str(tmp_path / "none.json"), str(tmp_path / "a.json.gz"), {})
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_the_trace_says_itself_of_its_rank_is_not_said_twice(tmp_path):
+    trace = {"distributedInfo": {"rank": 0, "backend": "nccl"}} | device_trace(10, has_steps=True)
+    text = written(tmp_path, trace)
+    assert text.count(b"distributedInfo") == 1
+    assert json.loads(text)["distributedInfo"]["backend"] == "nccl"
+
+
+def test_where_all_users_write_each_has_a_folder_and_uses_no_other_ones(tmp_path):
+    run = tmp_path / "run"
+    run.mkdir()
+    assert folder_of(str(run / "rank0-1-a.ring"), {}) == Folder(str(run / "traces"))
+    run.chmod(0o1777)
+    shared = folder_of(str(run / "rank0-1-a.ring"), {"STEPSCOPE_TRACE_BYTES": "1000"})
+    assert shared == Folder(str(run / f"traces-{os.geteuid()}"), 1000, is_shared=True)
+    shared.make(shared.path + "/capture-1")
+    assert shared.has_room(1)
+    os.rename(shared.path, run / "elsewhere")
+    os.symlink(run / "elsewhere", shared.path)
+    assert not shared.has_room(1)
+    with pytest.raises(PermissionError):
+        shared.make(shared.path + "/capture-1")
+    assert folder_of("a.ring", {"STEPSCOPE_TRACE_DIR": "/data/traces"}) == Folder("/data/traces")
