@@ -61,4 +61,8 @@ def capture_now(
     except (StepscopeError, OSError) as error:
         tell("capture", f"no capture: {error}")
         return
-    tell("capture", str(outcome))
+    if outcome.is_done and outcome.first_step is not None:
+        last = outcome.first_step + outcome.num_steps - 1
+        tell("capture", f"steps {outcome.first_step} to {last} are recorded on {len(outcome.ranks)} ranks")
+    else:
+        tell("capture", f"no capture: {outcome.why}")

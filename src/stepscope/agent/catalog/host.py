@@ -43,7 +43,7 @@ class HostSource:
         now = self._now = clock.mono_ns()
         before, self._before_mono_ns = self._before_mono_ns, now
         window_ns = now - before if before is not None else None
-        gauges = Reading(clock.real_ns())
+        gauges = Reading(clock.real_ns(), lag_ns=0)
         rates = Reading(gauges.at_ns, window_ns=window_ns, lag_ns=0)
         for signal, value, is_rate, owner, labels in self._all():
             if is_possible(signal, value):
