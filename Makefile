@@ -64,6 +64,7 @@ bench: $(STAMP) $(NATIVE_STAMP) ## speed and memory beside the peer, in one run
 	$(PY) -m bench.ranks
 	$(PY) -m bench.faults
 	$(PY) -m bench.sdk
+	$(PY) -m bench.agent
 
 docs: $(STAMP) ## generated reference pages and the README's output
 	$(PY) tools/make_docs.py
