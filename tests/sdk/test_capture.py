@@ -22,7 +22,7 @@ from tests.job.test_ddp import python_with_torch
 
 ROOT = Path(__file__).resolve().parents[2]
 TRAIN = Path(__file__).with_name("train.py")
-PATIENCE_S = 90
+PATIENCE_S = 180
 STEP_BEGIN, CAPTURE_END = abi.kind_number("step_begin"), abi.kind_number("capture_end")
 
 

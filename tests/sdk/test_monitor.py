@@ -41,8 +41,9 @@ class Marked:
     def rows(self) -> list[tuple[Any, ...]]:
         """kind, flags, step, a, b"""
         return [
-            (KIND[int(r["kind"])], *(int(r[n]) for n in ("flags", "step", "a")), None if isnan(r["b"]) else r["b"])
-            for r in self.records()
+            (KIND[int(row["kind"])], int(row["flags"]), int(row["step"]), int(row["a"]),
+             None if isnan(row["b"]) else row["b"])
+            for row in self.records()
         ]  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -81,3 +82,35 @@ def test_numbers_and_activations_of_a_real_model(trained: tuple[str, RingReader]
     ends = records[records["kind"] == kind("step_end")]
     assert (ends["flags"] == abi.FLAGS["stalled"]).tolist() == [True, False, False, True, False]
     assert str(reader.identity().framework).startswith("torch 2")
+
+
+def test_the_loop_of_the_how_to_page_runs_and_is_marked(tmp_path: Path, root: Path) -> None:
+    python = python_with_torch()
+    if python is None:
+        pytest.skip("no Python with torch")
+    page = (root / "docs/how-to/mark-a-training-loop.md").read_text(encoding="utf-8")
+    (script,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    done = subprocess.run(
+        [python, "-c", script], env=writer.environment(tmp_path), capture_output=True, text=True, check=False,
+        timeout=120,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    (path,) = writer.rings(tmp_path)
+    with RingReader(str(path)) as reader:
+        records, names = reader.poll().records, reader.names()
+    assert names == ("loss",)
+    assert (records["kind"] == abi.kind_number("step_end")).sum() == 16
+    assert (records["kind"] == abi.kind_number("value")).sum() == 16
+
+
+def test_every_setting_is_documented(root: Path) -> None:
+    pages = "".join(path.read_text(encoding="utf-8") for path in (root / "docs").rglob("*.md"))
+    read = {
+        name
+        for core in ("start", "folder", "identity")
+        for name in re.findall(
+            r'"(STEPSCOPE(?:_[A-Z]+)*)"', (root / f"src/stepscope_sdk/{core}.py").read_text()
+        )
+    }
+    assert {"STEPSCOPE_RUN_DIR", "STEPSCOPE", "STEPSCOPE_RUN_GROUP", "STEPSCOPE_TASK_ENV"} <= read
+    assert {name for name in read if f"{name}`" not in pages and f"{name}=" not in pages} == set()

@@ -99,6 +99,14 @@ def test_ends_that_do_not_wait_are_no_meetings():
     assert "does not wait" in marked.withheld[0].why
 
 
+def test_a_phase_that_is_none_leaves_the_other_meetings_as_they_are():
+    lines = ["f10 m3 b20"] * 9, ["f10 _50 m3 b20"] * 9
+    whole, alone = analyse_marks(job(lines)), analyse_marks(job(lines, meets="b"))
+    for told, phase in ((whole, "m"), (alone, "b")):
+        wait = told.analyses[0].devices[0].accounting.communication_exposed_ns
+        assert wait >= 9 * 50 * MS, phase
+
+
 def test_captured_stalled_and_shadow_steps_are_in_no_sum():
     told = job([["f10 b20"] * 12], flags={5: "captured", 6: "stalled", 7: "shadow"})
     (analysis,) = analyse_marks(told).analyses
