@@ -113,17 +113,18 @@ def diagnose(
 ) -> Report:
     """The report of one or more traces (files, directories, archives or patterns) and memory snapshots.
 
-    `telemetry` are files, directories or servers (`prometheus+http://host:9090`) with counters of devices
-    and hosts, `logs` files or directories of training, NCCL and kernel logs, `log_pattern` a line pattern of
-    one's own; each may be given without any trace. `parameters` are the model's, as `8e9`, `8B` or
-    `8B:2,2,12` (bytes of weights, gradients and optimizer states), for the memory that training needs.
-    `steps` is a range of step numbers, both ends included; `rank` leaves out every other rank; `job` names
-    the run; `lang` is the language of its sentences, `en` or `zh`; `rules_config` holds a site's thresholds,
-    as a TOML file or as `{rule: {feature: number}}`. Identities (host and user names, home paths, addresses)
-    become pseudonyms under `redact_key`, or under a key derived from the inputs, unless `keep_identities`;
-    secrets are removed in any case. `model_flops` is the arithmetic that one rank's model needs in a step,
-    for MFU; without it MFU is derived where recorded shapes tell. `jobs` files are read at the same time.
-    `shown_as` gives names to show in the place of paths.
+    `telemetry` are files, directories, an agent's spool or servers (`prometheus+http://host:9090`) with
+    counters of devices and hosts, `logs` files or directories of training, NCCL and kernel logs,
+    `log_pattern` a line pattern of one's own; each may be given without any trace. `parameters` are the
+    model's, as `8e9`, `8B` or `8B:2,2,12` (bytes of weights, gradients and optimizer states), for the memory
+    that training needs. `steps` is a range of step numbers, both ends included; `rank` leaves out every
+    other rank; `job` names the run, and chooses it in a spool of several; `lang` is the language of its
+    sentences, `en` or `zh`; `rules_config` holds a site's thresholds, as a TOML file or as `{rule: {feature:
+    number}}`. Identities (host and user names, home paths, addresses) become pseudonyms under `redact_key`,
+    or under a key derived from the inputs, unless `keep_identities`; secrets are removed in any case.
+    `model_flops` is the arithmetic that one rank's model needs in a step, for MFU; without it MFU is derived
+    where recorded shapes tell. `jobs` files are read at the same time. `shown_as` gives names to show in the
+    place of paths.
 
     In a notebook the report shows itself as its HTML page.
 
@@ -204,7 +205,7 @@ def diagnosed(
         )
     reads = read_all(given, Wanted(steps, model_flops), jobs, on_progress, discover)
     beside = read_log_inputs(told, log_pattern)
-    beside += read_telemetry_inputs(counters, asked_of(reads, beside))
+    beside += read_telemetry_inputs(counters, asked_of(reads, beside), job)
     reads += beside
     if shown_as:
         reads = renamed(reads, shown_as)
@@ -246,7 +247,11 @@ def diagnosed(
         options,
         memory,
         [part for read in reads for part in read.telemetry],
-        [*(read.log for read in reads if read.log is not None), *marked.logs],
+        [
+            *(read.log for read in reads if read.log is not None),
+            *(log for read in reads for log in read.logs),
+            *marked.logs,
+        ],
         marked.marked,
     )
     tables = [dataclasses.replace(r.table, name=r.input.name) for r in reads if r.table is not None]

@@ -27,7 +27,8 @@ class MarksGiven:
 def marks_of(
     reads: Sequence[Read], steps: tuple[int, int] | None, rank: int | None, now_ns: int
 ) -> MarksGiven:
-    """The marks of the latest run among all that were read. `now_ns` is the wall time of reading."""
+    """The marks of the latest run among all that were read. `now_ns` is the wall time of reading, of those
+    that a ring gave itself."""
     placed = [(n, marks) for n, read in enumerate(reads) for marks in read.marks]
     if not placed:
         return MarksGiven(list(reads))
@@ -38,7 +39,7 @@ def marks_of(
     ours = [marks for _, marks in used if rank is None or marks.identity.rank in (None, rank)]
     marked = analyse_marks(ours, steps)
     logs = tuple(
-        log_of_marks(marks, reads[n].input.name, now_ns)
+        log_of_marks(marks, reads[n].input.name, reads[n].read_ns or now_ns)
         for n, marks in used
         if rank is None or marks.identity.rank in (None, rank)
     )
@@ -70,5 +71,7 @@ def _latest(rings: Sequence[RankMarks]) -> list[bool]:
 
 
 def _of_another_run(read: Read) -> Read:
+    if read.telemetry or read.logs:  # a spool: its counters are of use all the same
+        return dataclasses.replace(read, marks=())
     why = f"{read.input.name}: marks of an earlier run; give them alone to see it"
     return dataclasses.replace(read, marks=(), input=msgspec.structs.replace(read.input, error=why))

@@ -56,8 +56,12 @@ class Read:
     """Of a telemetry source, one an exporter."""
     log: Log | None = None
     """Of a log."""
+    logs: tuple[Log, ...] = ()
+    """Of a spool, which may hold several."""
     marks: tuple[RankMarks, ...] = ()
     """Of step rings, one a ring."""
+    read_ns: int | None = None
+    """When whoever wrote the marks down last saw their rings; `None`: now."""
     known: redact.Identities = redact.NOBODY
     error: StepscopeError | None = None
     recorded: tuple[int, int] | None = None

@@ -249,6 +249,11 @@ HEALTH_CODE: Mapping[str, Text] = {
     "telemetry_elsewhere": Text(en="counters of another time", zh="其他时间的计数器"),
     "device_of_nobody": Text(en="devices of no known rank", zh="不属于任何已知 rank 的设备"),
     "telemetry_gap": Text(en="gaps in telemetry", zh="遥测有缺口"),
+    "spool_damage": Text(en="damaged spool", zh="本地缓存损坏"),
+    "spool_gap": Text(en="batches given up by the agent", zh="代理丢弃的批次"),
+    "spool_duplicate": Text(en="batches twice in the spool", zh="本地缓存中重复的批次"),
+    "spool_jobs": Text(en="several jobs in the spool", zh="本地缓存含多个作业"),
+    "spool_unknown": Text(en="signals not known here", zh="此版本未知的信号"),
     "unit_suspect": Text(en="faster than the link", zh="快于链路"),
     "secrets_removed": Text(en="secrets removed", zh="已移除机密信息"),
 }
