@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.job.test_ddp import ROOT, python_with_torch
@@ -130,20 +131,27 @@ def test_a_late_rank_has_the_same_rank_and_cost_wherever_it_sleeps(script, where
     for _ in range(TRIES):
         ran = script(*words)
         assert ran.code == 0, ran.err
-        (late,) = ran.report["stragglers"] or [None]
+        late = next(iter(ran.report["stragglers"]), None)
         cost_ms = late["cost_ns"] / late["num_steps"] / 1e6 if late else 0
-        if late and 40 <= cost_ms <= 60:
+        if 40 <= cost_ms <= 60:
             break
+    assert late is not None
     assert (late["rank"], late["persistence"], late["reason"]) == (1, "persistent", phase)
     assert 40 <= cost_ms <= 60
 
 
 @pytest.mark.slow
-def test_a_late_rank_that_moves_is_called_moving_and_nobody_is_named(script):
-    ran = script("ranks.py", "moving")
-    assert ran.code == 0, ran.err
-    assert {late["persistence"] for late in ran.report["stragglers"]} <= {"moving"}
-    assert ran.report["lateness"]["persistence"] == "moving"
+def test_a_late_rank_that_moves_is_called_moving_and_none_is_named_slow(script):
+    for _ in range(TRIES):
+        ran = script("ranks.py", "moving")
+        assert ran.code == 0, ran.err
+        told = {late["persistence"] for late in ran.report["stragglers"]}
+        if told == {"moving"}:
+            break
+    assert told <= {"moving"}
+    assert "slow-rank" not in [f["rule"] for f in ran.report["findings"]]
+    late = [np.array(row["lateness_ns"]) > 30e6 for row in ran.report["lateness"]["rows"]]
+    assert all(8 <= each.sum() <= 22 for each in late)
 
 
 @pytest.mark.slow
