@@ -50,7 +50,9 @@ class Ran:
         return max(ranks.count(rank) for rank in set(ranks))
 
 
-def start(folder: Path, *words: str, options: tuple[str, ...] = ("--capture", "off")) -> subprocess.Popen[str]:
+def start(
+    folder: Path, *words: str, options: tuple[str, ...] = ("--capture", "off")
+) -> subprocess.Popen[str]:
     """Start `stepscope run`, all of whose own files lie in `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("STEPSCOPE_")}
@@ -123,7 +125,9 @@ def test_a_pause_after_every_20th_step_is_periodic_and_not_the_loader(script):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("where", "phase"), [("before", "preprocess"), ("start", "preprocess"), ("after", "python")])
+@pytest.mark.parametrize(
+    ("where", "phase"), [("before", "preprocess"), ("start", "preprocess"), ("after", "python")]
+)
 def test_a_late_rank_has_the_same_rank_and_cost_wherever_it_sleeps(script, where, phase):
     words = ("ranks.py", where)
     if where == "after":  # the others fork their ranks
@@ -185,7 +189,10 @@ def test_a_command_that_is_killed_has_its_verdict_too(tmp_path):
     if python is None:
         pytest.skip(NO_TORCH)
     process = start(tmp_path, python, "-W", "ignore", "plain.py", "forever")
-    wait_for(lambda: any(each.stat().st_size > 100_000 for each in tmp_path.glob("stepscope-run-*/rings/*")), process)
+    wait_for(
+        lambda: any(each.stat().st_size > 100_000 for each in tmp_path.glob("stepscope-run-*/rings/*")),
+        process,
+    )
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     os.kill(int(children[0]), signal.SIGKILL)
     ran = ended(tmp_path, process)
@@ -205,17 +212,17 @@ def wait_for(is_there, process):
 def test_a_command_without_torch_is_run_as_it_is_and_one_line_says_why_there_is_no_verdict(tmp_path):
     ran = ended(tmp_path, start(tmp_path, "sh", "-c", "cat; echo said; exit 3"))
     assert (ran.code, ran.out, ran.report) == (3, "said\n", None)
-    assert ran.err.splitlines() == [
-        "stepscope: no verdict: the command imported no torch in a Python that reads PYTHONPATH (not python -I, "
-        "-E or -S); mark the steps with stepscope_sdk.monitor() in the script"
-    ]
+    (line,) = ran.err.splitlines()
+    assert line.startswith("stepscope: no verdict: the command imported no torch in a Python that")
+    assert line.endswith("; mark the steps with stepscope_sdk.monitor() in the script")
 
 
 def test_a_command_that_is_not_there_ends_with_127(tmp_path):
     ran = ended(tmp_path, start(tmp_path, "no-such-command"))
     assert ran.code == 127
-    assert ran.err == ("stepscope: no-such-command: cannot be run: no such file or directory; write the command "
-                       "after -- as in: stepscope run -- python train.py\n")  # fmt: skip
+    what, _, mend = ran.err.partition("; ")
+    assert what == "stepscope: no-such-command: cannot be run: no such file or directory"
+    assert mend == "write the command after -- as in: stepscope run -- python train.py\n"
 
 
 def test_the_environment_reaches_every_python_below_and_its_own_sitecustomize_runs(tmp_path):

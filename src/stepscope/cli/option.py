@@ -63,7 +63,7 @@ def output_option(function: F) -> F:
 
 
 def console(is_error: bool = False) -> Console:
-    """A console on stdout, or on stderr: colour only where it is a terminal (`NO_COLOR`, `FORCE_COLOR` hold)."""
+    """A console on stdout or stderr: colour only where it is a terminal (`NO_COLOR`, `FORCE_COLOR` hold)."""
     from rich.console import Console
 
     class Ours(Console):
@@ -73,9 +73,7 @@ def console(is_error: bool = False) -> Console:
     return Ours(highlight=False, stderr=is_error)
 
 
-def put_report(
-    report: Report, form: str, lang: Lang, output: str | None, *, is_error: bool = False
-) -> None:
+def put_report(report: Report, form: str, lang: Lang, output: str | None, *, is_error: bool = False) -> None:
     """Put the report out in one of `FORMATS`; without a file to stdout, or to stderr where it is not ours."""
     if form == "json":
         from stepscope.views import json

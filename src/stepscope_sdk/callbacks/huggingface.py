@@ -6,6 +6,7 @@ model, which are taken off when training ends.
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 from stepscope_sdk.callbacks.turn import Turn, world
@@ -20,10 +21,9 @@ def __getattr__(name: str) -> Any:
 
 def _made() -> type:
     try:
-        from transformers import TrainerCallback
+        base: Any = importlib.import_module("transformers").TrainerCallback
     except ImportError as error:
         raise ImportError("StepscopeCallback needs transformers; add it: pip install transformers") from error
-    base: Any = TrainerCallback
 
     class StepscopeCallback(base):  # type: ignore[misc]
         """Marks steps, and the phases data, forward, backward, optimizer, eval and checkpoint."""
@@ -34,7 +34,9 @@ def _made() -> type:
             self._tokens = 0
             self._micro = 0
 
-        def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any) -> None:
+        def on_train_begin(
+            self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any
+        ) -> None:
             self._turn = Turn()
             self._tokens, self._micro = int(state.num_input_tokens_seen or 0), 0
             if world() > 1:
