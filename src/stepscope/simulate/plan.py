@@ -106,5 +106,5 @@ class Place:
 
     @property
     def progress(self) -> float:
-        """How much of the fault is over with this step, above 0 and up to 1."""
-        return (self.step - self.first + 1) / (self.last - self.first + 1)
+        """How much of the fault is over with this step, above 0 and up to 1: there it stays."""
+        return min((self.step - self.first + 1) / (self.last - self.first + 1), 1.0)
