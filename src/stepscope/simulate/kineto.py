@@ -53,7 +53,9 @@ def trace(
     metadata: Mapping[str, Any] | None = None,
 ) -> bytes:
     """The trace file of one rank; by its own clock unless another is given, with more metadata if any."""
-    return _Writer(config, rank, clock_of(config, rank) if clock is None else clock, metadata or {}).write(rows)
+    return _Writer(config, rank, clock_of(config, rank) if clock is None else clock, metadata or {}).write(
+        rows
+    )
 
 
 def pid_of(rank: int) -> int:

@@ -98,6 +98,8 @@ class Place:
     last: int
     period: int
     """Steps from one checkpoint or evaluation to the next."""
+    run_ahead: int = 1
+    """Steps that the host may be ahead of the device."""
 
     def draw(self, num: int) -> list[float]:
         """Standard normal numbers."""

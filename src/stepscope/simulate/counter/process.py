@@ -33,8 +33,10 @@ def pid_of_other(seed: int, place: Place) -> int:
     return int(np.random.default_rng([seed, 28, place.rank]).integers(20_000, 60_000))
 
 
-def listed(shown_ns: int, states: list[State], here: list[Place], theirs: list[int], at: int, is_on: bool) -> str:
-    """The list at one time of the host's clock, in bin `at` of the states; `is_on`: the job's processes run."""
+def listed(
+    shown_ns: int, states: list[State], here: list[Place], theirs: list[int], at: int, is_on: bool
+) -> str:
+    """The list at one time of the host's clock, bin `at` of the states; `is_on`: the job's processes run."""
     stamp = datetime.fromtimestamp(shown_ns // 1_000_000 / 1000, tz=timezone.utc)
     shown = f"{stamp:%Y/%m/%d %H:%M:%S}.{stamp.microsecond // 1000:03d}"
     lines = []

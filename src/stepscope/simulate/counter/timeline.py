@@ -13,6 +13,7 @@ from stepscope.simulate.config import START_NS
 from stepscope.simulate.counter.meter import BIN_NS, F64, I64, Activity
 from stepscope.simulate.plan import Plan
 
+
 class Draw(Protocol):
     """Random numbers of one subject on the grid, as NumPy's generator gives them."""
 

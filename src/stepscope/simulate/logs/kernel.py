@@ -15,7 +15,6 @@ from stepscope.simulate.counter.place import DRIVER, Place
 from stepscope.simulate.counter.timeline import BEFORE_NS, Timeline
 from stepscope.simulate.logs.train import out_of_memory
 
-
 LOADED = f"NVRM: loading NVIDIA UNIX x86_64 Kernel Module  {DRIVER}  Mon Feb  3 12:00:00 UTC 2025"
 
 

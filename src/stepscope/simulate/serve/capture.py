@@ -177,7 +177,14 @@ class Capturer:
         self._say("answer", 0, self._step, capture, place, float(first_step), at_ns)
 
     def _say(
-        self, kind: str, flags: int, step: int, a: int, b: float, c: float = float("nan"), at: int | None = None
+        self,
+        kind: str,
+        flags: int,
+        step: int,
+        a: int,
+        b: float,
+        c: float = float("nan"),
+        at: int | None = None,
     ) -> None:
         self._tell(Record(self._player.host_ns if at is None else at, KIND[kind], flags, step, a, b, c))
 
@@ -186,7 +193,8 @@ def light(rows: list[Row]) -> list[Row]:
     """The last activities of the device, the calls that launched them and the annotations that they lie in,
     cut where the first of them begins: what a profiler of the device alone has."""
     work = sorted(
-        (row for row in rows if row.kind in (ROW_KERNEL, ROW_COPY, ROW_EXCHANGE)), key=lambda row: row.start_ns
+        (row for row in rows if row.kind in (ROW_KERNEL, ROW_COPY, ROW_EXCHANGE)),
+        key=lambda row: row.start_ns,
     )[-LIGHT:]
     if not work:
         return []

@@ -89,7 +89,9 @@ class Node:
         if self.host is None:
             return ""
         since = (true_ns - BEGIN_NS) / 1e9
-        uptime = float(np.random.default_rng([self._live.config.seed, 26, self.number]).integers(2e5, 6e6))
+        uptime = float(
+            np.random.default_rng([self._live.config.seed, 26, self.number]).integers(200_000, 6_000_000)
+        )
         loads = [np.array([value]) for value in self._loads]
         last = {name: values[-1:] for name, values in self.host.of.items()}
         host = HostState(
@@ -105,10 +107,8 @@ class Node:
         if edge_ns <= self.edge_ns:
             return
         window = Window.of(self._live, self.edge_ns, edge_ns, self._ranks)
-        before = self.states or [None] * len(self.places)
-        self.states = [
-            state_of(window, rank, state) for rank, state in zip(self._ranks, before, strict=True)
-        ]
+        before: list[State | None] = [*self.states] or [None] * len(self.places)
+        self.states = [state_of(window, rank, state) for rank, state in zip(self._ranks, before, strict=True)]
         self.host = host_of(window, self.number, self._recording)
         for name, values in self.host.of.items():
             self._summed[name] += float(values.sum()) * BIN_NS / 1e9

@@ -95,7 +95,7 @@ class Live:
             player.forget(before_ns)
         needed = set().union(*(player.needed() for player in self.players))
         by_key = self.meetings.by_key
-        old = [key for key, row in by_key.items() if row.step < self.step - 1 and key not in needed]
+        old = [key for key, row in by_key.items() if 0 < row.end_ns < before_ns and key not in needed]
         for key in old:
             del by_key[key]
 

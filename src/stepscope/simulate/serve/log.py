@@ -30,7 +30,9 @@ MOST_BYTES = 32 << 20
 class Logs:
     """All logs of the job, in a folder. `flush` writes what is due."""
 
-    def __init__(self, live: Live, folder: Path, places: list[Place], clock: Clock, recording: Recording) -> None:
+    def __init__(
+        self, live: Live, folder: Path, places: list[Place], clock: Clock, recording: Recording
+    ) -> None:
         self._live, self._folder, self._places, self._clock = live, folder, places, clock
         self._style = train.style_of(live.config)
         self._figures = train.Figures.of(live.config)

@@ -73,6 +73,7 @@ class LivePrograms(Programs):
                 first=fault.first,
                 last=fault.grown,
                 period=fault.period or config.period,
+                run_ahead=config.run_ahead,
             )
             apply(plan, chosen, fault.culprit, place)
         return plan

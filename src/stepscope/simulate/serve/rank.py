@@ -50,7 +50,9 @@ class LiveRank:
         self._is_sync = config.ranks > 1 and not config.run_ahead
         self._tell(Record(BEGIN_NS, KIND["start"], 0, -1))
         self._tell(
-            Record(BEGIN_NS + 1, KIND["world"], 0, -1, config.ranks, float(place.rank), float(place.local_rank))
+            Record(
+                BEGIN_NS + 1, KIND["world"], 0, -1, config.ranks, float(place.rank), float(place.local_rank)
+            )
         )
         for record in of_stretch(Stretch("init", BEGIN_NS + 2, START_NS - 1), -1, 0):
             self._tell(record)

@@ -50,7 +50,8 @@ class RingFile:
         self._names: dict[str, int] = {}
         self.set(
             version=abi.VERSION, header_bytes=abi.HEADER_BYTES, record_bytes=abi.RECORD_BYTES,
-            num_records=abi.NUM_RECORDS, created_mono_ns=mono_ns, created_real_ns=real_ns, has_crc=1, **identity,
+            num_records=abi.NUM_RECORDS, created_mono_ns=mono_ns, created_real_ns=real_ns, has_crc=1,
+            **identity,
         )  # fmt: skip
         self._map[0:8] = abi.MAGIC
         self.control_path = path.removesuffix(abi.SUFFIX) + abi.CONTROL_SUFFIX
@@ -61,7 +62,9 @@ class RingFile:
         struct.pack_into("<I", self._control, abi.place(abi.CONTROL, "version").offset, abi.VERSION)
         for at in abi.CONTROL:
             if at.name == "trace_dir":
-                self._control[at.offset : at.offset + at.size] = trace_dir.encode()[: at.size - 1].ljust(at.size, b"\0")
+                self._control[at.offset : at.offset + at.size] = trace_dir.encode()[: at.size - 1].ljust(
+                    at.size, b"\0"
+                )
         self._control[0:8] = abi.CONTROL_MAGIC
         self._looked = 0
 
@@ -80,7 +83,9 @@ class RingFile:
         if text not in self._names:
             number = self._names[text] = len(self._names)
             at = abi.place(abi.HEADER, "names").offset + number * abi.NAME_BYTES
-            self._map[at : at + abi.NAME_BYTES] = text.encode()[: abi.NAME_BYTES - 1].ljust(abi.NAME_BYTES, b"\0")
+            self._map[at : at + abi.NAME_BYTES] = text.encode()[: abi.NAME_BYTES - 1].ljust(
+                abi.NAME_BYTES, b"\0"
+            )
             self.set(num_names=number + 1)
         return self._names[text]
 

@@ -47,7 +47,7 @@ class Service:
         self._lock = threading.RLock()
         self.now_ns = BEGIN_NS
         self._forgotten_ns = BEGIN_NS
-        self._is_over = False
+        self.is_over = False
         self.ranks: list[LiveRank] = []
         live.before.append(self._before)
         live.after.append(self._after)
@@ -60,7 +60,10 @@ class Service:
         for node in self.nodes:
             node.counted = self._counted
         self.logs = Logs(live, self.folder / "logs", self.places, clocks.of_trace(), self.recording)
-        self.ranks += [self._rank(player, place, boot_id) for player, place in zip(live.players, self.places, strict=True)]
+        self.ranks += [
+            self._rank(player, place, boot_id)
+            for player, place in zip(live.players, self.places, strict=True)
+        ]
         self._after(0, live.players, self.board.on(0))
         self._write_truth()
 
@@ -69,7 +72,7 @@ class Service:
     def tick(self, now_ns: int) -> None:
         """Let everything happen up to this true time."""
         with self._lock:
-            if self._is_over:
+            if self.is_over:
                 return
             now_ns = self.now_ns = max(self.now_ns, now_ns)
             self.live.play(now_ns)
@@ -100,11 +103,12 @@ class Service:
     def end(self, is_complete: bool) -> None:
         """The processes end now: rings are let go, with a last word in each. `is_complete`: by themselves."""
         with self._lock:
-            if self._is_over:
+            if self.is_over:
                 return
-            self._is_over = True
+            self.is_over = True
             if is_complete and self.live.dead_ns is None:
-                self.logs.ended(self.now_ns, self.live.step)
+                done = sum(at <= self.now_ns for at in self.live.players[0].step_end_ns)
+                self.logs.ended(self.now_ns, self.live.players[0].first_kept + done)
             for rank in self.ranks:
                 rank.exits(self.now_ns, is_killed=False)
             self.logs.flush(self.now_ns)
@@ -161,7 +165,7 @@ class Service:
                 (gone.add if name == "vanish" else gone.discard)(at)
             else:
                 raise UsageError(
-                    f"event {text[:80]}: is not known here; give exporter-restart[#NODE], vanish#RANK or return#RANK"
+                    f"event {text[:80]}: is not known; give exporter-restart[#NODE], vanish#RANK or return#RANK"
                 )
         return f"{name}\n"
 
@@ -223,7 +227,9 @@ class Service:
             why = (error.strerror or str(error)).lower()
             raise UsageError(f"{out}: cannot be used: {why}; give another folder to --out") from error
         if strange:
-            raise UsageError(f"{out}: holds {strange[0]}, which is of no live job; give an empty folder to --out")
+            raise UsageError(
+                f"{out}: holds {strange[0]}, which is of no live job; give an empty folder to --out"
+            )
 
     def _rank(self, player: LivePlayer, place: Place, boot_id: str) -> LiveRank:
         job = f"simulated-{self.config.seed}"
@@ -239,7 +245,9 @@ class Service:
             return LiveRank(self.live.config, player, place, self.clocks, folder, identity)
         except OSError as error:
             why = (error.strerror or str(error)).lower()
-            raise UsageError(f"{folder}: no ring can be made there: {why}; give another folder to --out") from error
+            raise UsageError(
+                f"{folder}: no ring can be made there: {why}; give another folder to --out"
+            ) from error
 
     def _write_truth(self) -> None:
         """What is true of the job, beside its folder."""
