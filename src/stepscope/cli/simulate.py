@@ -242,8 +242,8 @@ def command(
     the faults, who was last in each collective) is in DIR.truth.json, beside the folder, where `diagnose`
     does not look.
 
-    With --serve the job goes on until Ctrl-C: its devices and host can be scraped, DIR/run holds the step rings
-    of its ranks, which answer captures, and faults are switched by a request to the same port.
+    With --serve the job goes on until Ctrl-C: its devices and host can be scraped, DIR/run holds the step
+    rings of its ranks, which answer captures, and faults are switched by a request to the same port.
     """
     from stepscope.simulate import Config, Recording, parse, recorded_run, write
 

@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
 from stepscope.simulate.clock import MONTH_NS, Clock
 from stepscope.simulate.serve.live import BEGIN_NS
 
@@ -39,10 +37,6 @@ class Clocks:
     def of_trace(self) -> Clock:
         """The same for a trace file."""
         return Clock(self.real_ns - BEGIN_NS, 0.0, self.real_ns // MONTH_NS * MONTH_NS)
-
-    def shown(self, true_ns: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
-        """CLOCK_REALTIME of many."""
-        return true_ns - BEGIN_NS + self.real_ns
 
 
 MOST_BEHIND_NS = 2_000_000_000

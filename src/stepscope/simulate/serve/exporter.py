@@ -34,7 +34,7 @@ class Node:
         self._order = sorted(range(len(self.places)), key=lambda at: self.places[at].index)
         self._fields = dcgm.fields_of(live.config.device, recording)
         self.number = number
-        self.edge_ns = BEGIN_NS
+        self.edge_ns = BEGIN_NS  # of a bin
         """Up to there everything is counted."""
         self.states: list[State] = []
         self._series: list[dict[str, F64]] = [{} for _ in self.places]
@@ -59,15 +59,20 @@ class Node:
     @property
     def next_ns(self) -> int:
         """When it next has something to do."""
-        return min(self._due_ns, self.edge_ns + LONGEST_NS)
+        return min(self._whole_ns, self.edge_ns + LONGEST_NS)
+
+    @property
+    def _whole_ns(self) -> int:
+        """When the bin is over in which the exporter reads its devices next."""
+        return -(-self._due_ns // BIN_NS) * BIN_NS
 
     def advance(self, true_ns: int) -> None:
         """Count and collect up to then. The job must have been played so far."""
         while self.next_ns <= true_ns:
-            at = self.next_ns
-            self._count(at // BIN_NS * BIN_NS)
-            if at == self._due_ns:
-                self._collect(at)
+            edge = self.next_ns
+            self._count(edge)
+            if edge == self._whole_ns:
+                self._collect(self._due_ns)
 
     def restart(self, true_ns: int) -> None:
         """Its exporter is started again."""
@@ -89,9 +94,8 @@ class Node:
         if self.host is None:
             return ""
         since = (true_ns - BEGIN_NS) / 1e9
-        uptime = float(
-            np.random.default_rng([self._live.config.seed, 26, self.number]).integers(200_000, 6_000_000)
-        )
+        draw = np.random.default_rng([self._live.config.seed, 26, self.number])
+        uptime = float(draw.integers(200_000, 6_000_000))
         loads = [np.array([value]) for value in self._loads]
         last = {name: values[-1:] for name, values in self.host.of.items()}
         host = HostState(

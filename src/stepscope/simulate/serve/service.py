@@ -19,9 +19,9 @@ from stepscope.simulate.serve.log import Logs
 from stepscope.simulate.serve.player import LivePlayer
 from stepscope.simulate.serve.rank import LiveRank
 from stepscope.simulate.serve.switch import RESTART_PERIOD, Switchboard, Switched, listed
+from stepscope.simulate.serve.truth import truth_of
 from stepscope.simulate.write import truth_path
 
-SCHEMA = "stepscope.live-truth/1"
 KEPT = ("run", "logs", "telemetry")
 """What lies in the folder of a live job."""
 FORGET_NS = 1_000_000_000
@@ -164,9 +164,8 @@ class Service:
                 gone = self.nodes[self.places[at].node].gone
                 (gone.add if name == "vanish" else gone.discard)(at)
             else:
-                raise UsageError(
-                    f"event {text[:80]}: is not known; give exporter-restart[#NODE], vanish#RANK or return#RANK"
-                )
+                known = "exporter-restart[#NODE], vanish#RANK or return#RANK"
+                raise UsageError(f"event {text[:80]}: is not known; give {known}")
         return f"{name}\n"
 
     # ── what happens ────────────────────────────────────────────────────────────────────────────────
@@ -251,32 +250,7 @@ class Service:
 
     def _write_truth(self) -> None:
         """What is true of the job, beside its folder."""
-        live, clocks = self.live, self.clocks
-        told: dict[str, Any] = {
-            "schema": SCHEMA,
-            "arguments": {
-                "seed": self.config.seed, "ranks": self.config.ranks, "gpu": self.config.gpu,
-                "model": self.config.model, "time_scale": self._scale,
-            },
-            "start_ns": clocks.real(BEGIN_NS),
-            "start_mono_ns": clocks.mono(BEGIN_NS),
-            "now_ns": clocks.real(self.now_ns),
-            "next_step": live.step,
-            "ranks": [
-                {
-                    "rank": place.rank, "host": place.host, "pid": place.pid,
-                    "device": {"index": place.index, "uuid": place.uuid, "pci_bus_id": place.pci_bus_id},
-                }
-                for place in self.places
-            ],
-            "faults": [listed(each) for each in self.board.all],
-            "hangs": [
-                {"start_ns": clocks.real(start), "end_ns": clocks.real(end), "rank": culprit}
-                for start, end, culprit in live.hangs
-            ],
-        }  # fmt: skip
-        if live.dead_ns is not None:
-            told["dead_ns"] = clocks.real(live.dead_ns)
+        told = truth_of(self.live, self.places, self.clocks, self.now_ns, self._scale)
         path = truth_path(self.folder)
         unfinished = path.with_name(f".{path.name}.part")
         unfinished.write_text(json.dumps(told) + "\n", encoding="utf-8")
