@@ -10,16 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from stepscope.simulate.program import CLOSE, END_STEP, GC, LATE, LOAD, NODES, STEP, THREAD
-from stepscope.simulate.serve.player import Note
+from stepscope.simulate.program import CLOSE, DRAIN, END_STEP, GC, LATE, LOAD, NODES, STEP, THREAD
+from stepscope.simulate.serve.player import MARKED, READ_BACK, Note
 from stepscope_sdk import ring_abi as abi
 
 NAN = float("nan")
 PHASE = {name: place for place, name in enumerate(abi.PHASES)}
 KIND = {each.name: each.number for each in abi.KINDS}
 OPTIMIZER = "Optimizer.step"
-MARKED = {"evaluate": "eval", "save_checkpoint": "checkpoint"}
-"""Annotations that are phases, by the phase."""
 LEAST_WAIT_NS = 200_000
 """A wait for the device after a checkpoint or an evaluation that is shorter is not marked."""
 LEAST_GC_NS = 1_000_000
@@ -80,6 +78,9 @@ def stretches(notes: Sequence[Note], is_sync: bool) -> list[Stretch]:
         elif note.code == CLOSE and note.what.startswith(OPTIMIZER):
             optimizer_ns = note.start_ns
             found.append(Stretch("optimizer", note.start_ns, note.end_ns, is_sync))
+        elif note.code == DRAIN and note.what == READ_BACK[1]:
+            at = next(n for n, each in enumerate(found) if each.name == "optimizer")
+            found[at] = found[at]._replace(end_ns=note.end_ns)
         elif note.code == CLOSE and note.what in MARKED:
             has_marked = True
             found.append(Stretch(MARKED[note.what], note.start_ns, note.end_ns))

@@ -19,6 +19,7 @@ from stepscope.simulate.program import (
     LOAD,
     LOADER_NS,
     NODES,
+    OPEN,
     STEP,
     THREAD,
     Instruction,
@@ -29,12 +30,15 @@ from stepscope.simulate.serve.switch import Switched
 
 KEPT_STEPS = 4
 """That a rank remembers beside those that a window still needs: more than a host may be ahead."""
-_NOTED = frozenset((CLOSE, END_STEP, GC, LATE, LOAD, NODES, STEP, THREAD))
+READ_BACK = (DRAIN, "read back")
+MARKED = {"evaluate": "eval", "save_checkpoint": "checkpoint"}
+"""Annotations that are phases, by the phase."""
+_NOTED = frozenset((CLOSE, DRAIN, END_STEP, GC, LATE, LOAD, NODES, STEP, THREAD))
 
 
 class Note(NamedTuple):
-    """The host's main thread did this: `code` is the instruction's, `what` the annotation that ended or the
-    thread that was handed over to."""
+    """The host's main thread did this: `code` is the instruction's, `what` the annotation that ended, else
+    the instruction's argument, "" without one."""
 
     code: int
     what: str
@@ -81,6 +85,12 @@ class LivePrograms(Programs):
     def step(self, step: int, plan: Plan, lucky_layer: float) -> list[Instruction]:
         """One step, and the wait of a profiler at its end."""
         program = super().step(step, plan, lucky_layer)
+        if not self.config.run_ahead and (plan.eval_batches or plan.checkpoint_ns):
+            # The loop reads a number back in its optimizer, before it goes on to anything else.
+            program.insert(
+                next(at for at, each in enumerate(program) if each[:1] == (OPEN,) and each[1] in MARKED),
+                READ_BACK,
+            )
         if step in self.drained:
             program.append((DRAIN,))
         return program
@@ -171,7 +181,7 @@ class LivePlayer(Player):
             if kind != ROW_MARK:
                 return super()._do(instruction)
             what = str(name)
-        elif code == THREAD:
+        elif len(instruction) > 1:
             what = str(instruction[1])
         waits = super()._do(instruction)
         if waits is None:
