@@ -127,7 +127,7 @@ class Node:
 
     def _remember(self, window: Window) -> None:
         """Keep of each device what the next collection averages over."""
-        keep = (max(self._window_ns, SECOND_NS) + LONGEST_NS) // BIN_NS + 2
+        keep = max(self._window_ns, SECOND_NS) // BIN_NS + 3
         for at, state in enumerate(self.states):
             new = dcgm.series_of(state)
             old = self._series[at]

@@ -1,12 +1,4 @@
-"""The socket of a live job: exporters to scrape, and faults to switch. Loopback unless told otherwise.
-
-GET  /metrics, /N/metrics            the device exporter of the first node, of node N
-GET  /node/metrics, /N/node/metrics  its host's exporter
-GET  /health                         as dcgm-exporter's
-GET  /faults                         what is on, JSON
-POST /faults                         NAME[#RANK][:SEVERITY] [on|off], or: all off
-POST /events                         exporter-restart[#NODE], vanish#RANK, return#RANK
-"""
+"""The socket of a live job: exporters to scrape, and faults to switch. Loopback unless told otherwise."""
 
 from __future__ import annotations
 
@@ -27,6 +19,19 @@ MOST_BODY_BYTES = 4096
 IDLE_SECONDS = 30.0
 """After which a connection that says nothing is closed."""
 _SCRAPE = re.compile(r"(?:/(?P<node>\d{1,4}))?(?P<host>/node)?/metrics")
+PAGES = (
+    ("GET", "/metrics, /N/metrics", "the device exporter of the first node, of node N (from 0)"),
+    ("GET", "/node/metrics, /N/node/metrics", "its host's exporter"),
+    ("GET", "/health", "`OK`, as dcgm-exporter's"),
+    ("GET", "/faults", "what is on and the step that is played next, JSON"),
+    ("POST", "/faults", "`NAME[#RANK][:SEVERITY]`, then `on` (or nothing) or `off`; `all off`"),
+    (
+        "POST",
+        "/events",
+        "`exporter-restart[#NODE]`, `vanish#RANK` (its device falls off the bus), `return#RANK`",
+    ),
+)
+"""Method, paths and what is there."""
 PATHS = "/metrics, /node/metrics, /N/metrics, /N/node/metrics, /health, /faults or /events"
 
 

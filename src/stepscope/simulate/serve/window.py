@@ -45,6 +45,8 @@ class Window(Timeline):
     first_ns: int = field(kw_only=True)
     num: int = field(kw_only=True)
     activities: dict[int, Activity] = field(kw_only=True)
+    steps: dict[int, I64] = field(kw_only=True, default_factory=dict)
+    """Of `step`, once it was asked for."""
 
     @classmethod
     def of(cls, live: Live, first_ns: int, last_ns: int, ranks: range) -> Window:
@@ -101,8 +103,10 @@ class Window(Timeline):
 
     def step(self, rank: int) -> I64:
         """The place in `plans` of the step that a rank's device is in, -1 outside."""
-        found = super().step(rank)
-        return np.where(self.middle_ns < self.stop_ns, found, -1)
+        found = self.steps.get(rank)
+        if found is None:
+            found = self.steps[rank] = np.where(self.middle_ns < self.stop_ns, super().step(rank), -1)
+        return found
 
     def plan_at(self, rank: int, step: int) -> Plan:
         """A step's plan, by its number."""
