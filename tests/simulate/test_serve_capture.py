@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stepscope.offline import diagnose
-from tests.simulate.live import Job
+from tests.simulate.live import CLOCKS, Job
 
 
 def _begun(job: Job) -> int:
@@ -58,6 +58,38 @@ def test_traces_of_the_agreed_steps_on_both_ranks_show_the_fault(
     assert {first - 1, first, first + 4} <= {step for step, bits in flags.items() if bits & 4}
     took = job.phase_seconds(1, "profiler")
     assert took[-1] == pytest.approx(float(ends[1]["b"]) / 1e9)
+
+
+def test_what_was_scraped_beside_a_capture_names_the_hot_device(tmp_path: Path) -> None:
+    """The clocks of traces, logs and scrapes are one: together they say why rank 1 is slow."""
+    job = Job(tmp_path / "run", "thermal-throttle#1:severe", layers=2)
+    scrapes, first = [], 0
+    for second in range(22):
+        job.until(float(second))
+        scrapes.append(f"# scraped_at_ns {CLOCKS.real(job.service.now_ns)}\n{job.service.devices(0)}")
+        if second == 6:
+            first = _begun(job) + 8
+            job.ask("propose", 1, first, 20)
+        elif second == 8:
+            job.ask("commit", 1, first, 20)
+    assert job.answers(1) == [("armed", 1), ("done", 1)]
+    (tmp_path / "node0.dcgm.prom").write_text("".join(scrapes))
+    report = diagnose(
+        [tmp_path / "run/run/traces"],
+        telemetry=[tmp_path / "node0.dcgm.prom", tmp_path / "run/telemetry/node0.apps.csv"],
+        logs=[tmp_path / "run/logs"],
+    )
+    assert report.findings[0].id.startswith("thermal-throttle:rank1:")
+    assert {each.kind for each in report.inputs} >= {"trace", "telemetry", "log"}
+
+
+def test_rings_and_logs_alone_are_diagnosed(tmp_path: Path) -> None:
+    pytest.importorskip("stepscope.sources.marks", reason="no diagnosis of marks here")
+    job = Job(tmp_path / "run", "loader-stall#1:severe@20:60", layers=1)
+    job.until(25.0, every=0.5)
+    job.service.end(is_complete=True)
+    report = diagnose([tmp_path / "run/run"], logs=[tmp_path / "run/logs"])
+    assert report.findings[0].id.startswith("input-starvation:rank1:")
 
 
 def test_a_light_trace_has_the_last_activities_of_the_device_alone(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import click
 from click.core import ParameterSource
 
 from stepscope.cli import option
+from stepscope.model.error import UsageError
 from stepscope.model.text import Text
 
 if TYPE_CHECKING:
@@ -128,6 +129,9 @@ def serve(
         turn.run()
         if turn.lost_s >= 1:
             page.line(_SLOW.in_(lang).format(seconds=turn.lost_s))
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise UsageError(f"{error.filename or out}: cannot be written: {why}; give another --out") from error
     finally:
         if server is not None:
             server.stop()
