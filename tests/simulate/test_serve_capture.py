@@ -84,7 +84,6 @@ def test_what_was_scraped_beside_a_capture_names_the_hot_device(tmp_path: Path) 
 
 
 def test_rings_and_logs_alone_are_diagnosed(tmp_path: Path) -> None:
-    pytest.importorskip("stepscope.sources.marks", reason="no diagnosis of marks here")
     job = Job(tmp_path / "run", "loader-stall#1:severe@20:60", layers=1)
     job.until(25.0, every=0.5)
     job.service.end(is_complete=True)

@@ -35,10 +35,9 @@ class LiveRank:
     ) -> None:  # fmt: skip
         """OSError where the ring cannot be made."""
         self._config, self._player, self._place, self._clocks = config, player, place, clocks
-        self._traces = folder / "traces"
+        self._traces = folder / abi.TRACES
         mono, real = clocks.mono(BEGIN_NS), clocks.real(BEGIN_NS)
-        self._stem = f"rank{place.rank}-{place.pid}-{real:x}"
-        path = os.path.join(folder, self._stem + abi.SUFFIX)
+        self._path = path = os.path.join(folder, f"rank{place.rank}-{place.pid}-{real:x}{abi.SUFFIX}")
         self.ring: RingFile | None = RingFile(path, identity, mono, real, str(self._traces))
         self._names = [self.ring.name(name) for name in ("loss", "grad_norm", "learning_rate")]
         self._due: list[tuple[int, int, Record]] = []
@@ -135,9 +134,8 @@ class LiveRank:
         """The trace of a capture, in a folder of its own for all ranks."""
         about = {"stepscope": job.about}
         text = trace(self._config, self._place.rank, rows, self._clocks.of_trace(), about)
-        folder = self._traces / f"capture-{job.capture}"
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{self._stem}.json.gz"
+        path = self._traces / abi.trace_place(self._path, job.capture)
+        path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = path.with_name(f".{path.name}.part")
         unfinished.write_bytes(gzip.compress(text, LEVEL, mtime=0))
         os.replace(unfinished, path)

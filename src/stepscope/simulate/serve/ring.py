@@ -54,17 +54,16 @@ class RingFile:
             **identity,
         )  # fmt: skip
         self._map[0:8] = abi.MAGIC
-        self.control_path = path.removesuffix(abi.SUFFIX) + abi.CONTROL_SUFFIX
+        self.control_path = abi.control_path(path)
         control = os.open(self.control_path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o660)
         os.posix_fallocate(control, 0, abi.CONTROL_BYTES)
         self._control = mmap.mmap(control, abi.CONTROL_BYTES)
         os.close(control)
         struct.pack_into("<I", self._control, abi.place(abi.CONTROL, "version").offset, abi.VERSION)
-        for at in abi.CONTROL:
-            if at.name == "trace_dir":
-                self._control[at.offset : at.offset + at.size] = trace_dir.encode()[: at.size - 1].ljust(
-                    at.size, b"\0"
-                )
+        at = abi.place(abi.CONTROL, "trace_dir")
+        raw = trace_dir.encode("utf-8", "surrogateescape")
+        if len(raw) < at.size:
+            self._control[at.offset : at.offset + len(raw)] = raw
         self._control[0:8] = abi.CONTROL_MAGIC
         self._looked = 0
 
