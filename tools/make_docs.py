@@ -355,7 +355,34 @@ def step_ring_header() -> str:
     return c_header()
 
 
+def agent_page() -> str:
+    """docs/reference/agent.md with its tables of profiles and sources, from the catalogue."""
+    from stepscope.agent.profile import PROFILES
+    from stepscope.agent.source import kinds
+
+    def seconds(ns: int) -> str:
+        return f"{ns / 1e9:g} s"
+
+    profiles = [
+        f"| `{each.name}` | {seconds(each.idle_ns)} | {seconds(each.busy_ns)} | {seconds(each.hold_ns)} | "
+        f"{each.meaning} |"
+        for each in PROFILES.values()
+    ]
+    sources = [
+        f"| `{each.name}` | {each.title} | "
+        + (seconds(each.fixed_ns) if each.fixed_ns else f"the profile's, at least {seconds(each.least_ns)}")
+        + f" | {each.gives} |"
+        for each in sorted(kinds(), key=lambda each: each.name)
+    ]
+    text = (ROOT / "docs/reference/agent.md").read_text(encoding="utf-8")
+    for mark, rows in (("|---|---|---|---|---|\n", profiles), ("|---|---|---|---|\n", sources)):
+        before, found, rest = text.partition("|\n" + mark)
+        text = before + found + "\n".join(rows) + "\n\n" + rest.partition("\n\n" if rest[:1] == "|" else "\n")[2]
+    return text
+
+
 PAGES: dict[str, Callable[[], str]] = {
+    "docs/reference/agent.md": agent_page,
     "docs/reference/cli.md": cli_page,
     "docs/reference/simulate.md": simulate_page,
     "docs/reference/report.md": report_page,

@@ -131,6 +131,8 @@ struct step_ring_control {
     int64_t flags; /* bits of CAPTURE_FLAGS */
     uint64_t crc; /* CRC-32 of bytes 24 to 71 */
     int64_t agent_mono_ns; /* CLOCK_MONOTONIC of the agent's last look: it is alive */
+    uint8_t reserved_1[936];
+    char trace_dir[1024]; /* written by the training process: its folder of traces, as it sees it */
 };
 STEP_RING_SAME(offsetof(struct step_ring_control, magic) == 0);
 STEP_RING_SAME(offsetof(struct step_ring_control, version) == 8);
@@ -143,6 +145,7 @@ STEP_RING_SAME(offsetof(struct step_ring_control, mode) == 56);
 STEP_RING_SAME(offsetof(struct step_ring_control, flags) == 64);
 STEP_RING_SAME(offsetof(struct step_ring_control, crc) == 72);
 STEP_RING_SAME(offsetof(struct step_ring_control, agent_mono_ns) == 80);
+STEP_RING_SAME(offsetof(struct step_ring_control, trace_dir) == 1024);
 
 enum step_ring_kind {
     STEP_RING_START = 1, /* the monitor began in this process */

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from stepscope_sdk import ring_abi as abi
 from stepscope_sdk.block import Phase, Step
+from stepscope_sdk.control import SEQ, Watch
 from stepscope_sdk.data import Data
 from stepscope_sdk.fact import facts
 from stepscope_sdk.number import as_amount, as_count, as_float
@@ -22,6 +23,7 @@ _START, _EXIT, _WORLD = abi.kind_number("start"), abi.kind_number("exit"), abi.k
 _STEP_BEGIN, _STEP_END = abi.kind_number("step_begin"), abi.kind_number("step_end")
 _PHASE_BEGIN, _PHASE_END = abi.kind_number("phase_begin"), abi.kind_number("phase_end")
 _VALUE = abi.kind_number("value")
+_SHADOW = abi.FLAGS["shadow"]
 _SYNC, _ERROR, _ASIDE = abi.FLAGS["sync"], abi.FLAGS["error"], abi.FLAGS["aside"]
 _PHASE = {name: (place, NAN) for place, name in enumerate(abi.PHASES)}
 MOST_BLOCKS = 256
@@ -33,9 +35,22 @@ _monitors: weakref.WeakSet[Monitor] = weakref.WeakSet()
 class Monitor:
     """What a training loop marks with. Every method may be called anywhere, from any thread; none raises."""
 
-    def __init__(self, ring: Ring | None, reopen: Callable[[], Ring | None] | None = None) -> None:
-        """Mark into `ring`, or nowhere; `reopen` gives a forked child a ring of its own at its first mark."""
+    def __init__(
+        self,
+        ring: Ring | None,
+        reopen: Callable[[], Ring | None] | None = None,
+        *,
+        watch: Watch | None = None,
+        shadow_every: int | None = None,
+    ) -> None:
+        """Mark into `ring`, or nowhere; `reopen` gives a forked child a ring of its own at its first mark.
+
+        `watch` obeys the ring's control file. `shadow_every`: every second block of so many steps goes
+        without inner marks, so that the run itself measures what they cost.
+        """
         self._reopen = reopen
+        self._watch = watch
+        self._shadow_every = shadow_every
         self._step = -1
         self._next = 0
         self._flags = 0
@@ -80,6 +95,14 @@ class Monitor:
             self._step = step
             self._next = step + 1
             self._thread = get_ident()
+            watch = self._watch
+            self._flags = 0
+            if watch is not None and watch.words[SEQ] != watch.seen:  # one load of memory in most steps
+                self._flags = watch.begin(step)
+            if self._shadow_every is not None:
+                is_shadow = bool(step // self._shadow_every & 1)
+                self._write_inner = _nowhere if is_shadow else self._write
+                self._flags |= _SHADOW if is_shadow else 0
             if self._activations is not None:
                 self._activations.begin_step(step)
             self._write(
@@ -114,6 +137,9 @@ class Monitor:
                 NAN if samples is None else as_amount(samples),
                 NAN if seq_len is None else as_amount(seq_len),
             )
+            watch = self._watch
+            if watch is not None and watch.words[SEQ] != watch.seen:
+                watch.end(self._step)
             if not self._has_facts:
                 self._tell_facts()
         except Exception:  # noqa: BLE001 - the outer wall
@@ -215,6 +241,8 @@ class Monitor:
             ))  # fmt: skip
             if self._ring is not None:
                 self._ring.set(**known)
+            if self._watch is not None:
+                self._watch.about.update(known)
         except Exception:  # noqa: BLE001 - the outer wall
             self._leave_out()
 
@@ -222,6 +250,8 @@ class Monitor:
         """The process ends, or marks no more."""
         try:
             self._pauses.stop()
+            if self._watch is not None:
+                self._watch.close()
             if self._ring is not None:  # a child that never marked has no end to tell of either
                 self._write(_EXIT, 0, self._step, int(has_failed))
         except Exception:  # noqa: BLE001 - the outer wall
@@ -268,6 +298,7 @@ class Monitor:
     def sleep(self) -> None:
         """Until the first mark there is no ring; it opens one, where there is a way."""
         self._ring = None
+        self._watch = None
         self._places, self._begun = dict(_PHASE), {}
         self._write = self._write_inner = _nowhere if self._reopen is None else self._first
 

@@ -59,6 +59,7 @@ class Ring:
         if num_records & (num_records - 1) or num_records < 2:
             raise ValueError(f"{num_records} records: not a power of two")
         self.path = path
+        self.identity = dict(identity)
         size = abi.HEADER_BYTES + num_records * abi.RECORD_BYTES
         # O_EXCL: a link or a file that somebody planted under this name is never followed nor written.
         how = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW

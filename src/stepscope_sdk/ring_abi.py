@@ -136,11 +136,28 @@ CONTROL = (
     Field("flags", "q", 64, 8, "bits of CAPTURE_FLAGS"),
     Field("crc", "Q", 72, 8, "CRC-32 of bytes 24 to 71"),
     Field("agent_mono_ns", "q", 80, 8, "CLOCK_MONOTONIC of the agent's last look: it is alive"),
+    Field(
+        "trace_dir", "s", 1024, 1024, "written by the training process: its folder of traces, as it sees it"
+    ),
 )
 COMMANDS = ("none", "propose", "commit", "cancel")
 ANSWERS = ("armed", "too_late", "busy", "refused", "cancelled", "done", "failed")
 MODES = ("full", "light")
 CAPTURE_FLAGS = {"stacks": 1, "shapes": 2, "memory": 4}
+TRACES = "traces"
+"""Folder of traces beside the rings, where `trace_dir` is not to be seen (another mount namespace)."""
+
+
+def control_path(ring_path: str) -> str:
+    """The control file of a ring."""
+    return ring_path.removesuffix(SUFFIX) + CONTROL_SUFFIX
+
+
+def trace_place(ring_path: str, capture: int) -> str:
+    """Where a capture's trace of the process of this ring lies in the folder of traces: a folder a capture,
+    a file a rank, as the ring's own name tells it."""
+    stem = ring_path.rsplit("/", 1)[-1].removesuffix(SUFFIX)
+    return f"capture-{capture}/{stem}.json.gz"
 
 
 def place(fields: tuple[Field, ...], name: str) -> Field:

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Mapping
 
+from stepscope_sdk import control
 from stepscope_sdk import ring_abi as abi
 from stepscope_sdk.folder import open_folder, remove_old, rights, run_dir
 from stepscope_sdk.identity import identify, safe
@@ -36,8 +37,15 @@ def monitor(
     rank: int | None = None,
     world_size: int | None = None,
     local_rank: int | None = None,
+    *,
+    sample_every: int | None = None,
+    shadow_every: int | None = None,
 ) -> Monitor:
     """The monitor of this process, made at the first call. What is given goes before the environment.
+
+    `sample_every`: a light capture of every so many-th step (`$STEPSCOPE_SAMPLE_EVERY`); `shadow_every`:
+    every second block of so many steps goes without inner marks (`$STEPSCOPE_SHADOW_EVERY`). Both are off
+    by default.
 
     Never raises: where marks cannot be kept the monitor is inert.
     """
@@ -46,7 +54,7 @@ def monitor(
     if _monitor is None:
         with _lock:
             if _monitor is None:
-                _monitor = _start(given)
+                _monitor = _start(given, sample_every, shadow_every)
                 return _monitor
     elif any(value is not None for value in given.values()):
         _tell(_monitor, given)
@@ -59,14 +67,37 @@ def is_off(env: Mapping[str, str]) -> bool:
     return env.get("STEPSCOPE", "").strip().lower() in _OFF or disable not in ("", *_OFF)
 
 
-def _start(given: Given) -> Monitor:
+def _start(given: Given, sample_every: int | None = None, shadow_every: int | None = None) -> Monitor:
     if is_off(os.environ):
         return Monitor(None)
-    made = Monitor(None if _is_helper() else _open(given), lambda: _open_in_child(given))
+    ring = None if _is_helper() else _open(given)
+    shadow_every = shadow_every or control.number(os.environ, "STEPSCOPE_SHADOW_EVERY")
+
+    def reopen() -> Ring | None:
+        ring = _open_in_child(given)
+        is_rank = ring is not None and ring.identity["rank"] != abi.ABSENT
+        made._watch = _watch(ring, sample_every) if is_rank else None
+        return ring
+
+    made = Monitor(ring, reopen, watch=_watch(ring, sample_every), shadow_every=shadow_every)
     if _is_helper():
         made.sleep()
     atexit.register(_at_exit, made)
     return made
+
+
+def _watch(ring: Ring | None, sample_every: int | None) -> control.Watch | None:
+    """What obeys the ring's control file; None where there can be none."""
+    if ring is None:
+        return None
+    try:
+        watch = control.watch(ring.path, ring.write, os.environ, sample_every=sample_every)
+        if watch is not None:
+            watch.about.update(ring.identity)
+        return watch
+    except Exception as error:  # noqa: BLE001 - the outer wall: marks go on without captures
+        _say(f"no captures: {error}")
+        return None
 
 
 def _open(given: Given, *, is_child: bool = False) -> Ring | None:
@@ -123,6 +154,8 @@ def _tell(made: Monitor, given: Given) -> None:
     try:
         if made._ring is not None:
             told = {name: value for name, value in given.items() if value is not None}
+            if made._watch is not None:
+                made._watch.about.update(told)
             made._ring.set(**{k: safe(v) if isinstance(v, str) else int(v) for k, v in told.items()})
     except Exception as error:  # noqa: BLE001 - the outer wall
         _say(f"not told: {error}")

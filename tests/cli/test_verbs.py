@@ -26,7 +26,7 @@ def test_help_lists_the_verbs_there_are_and_no_others(stepscope: Run) -> None:
     assert done.code == 0
     listed = done.out.split("Commands:")[1].split()
     assert [word for word in listed if word in VERBS] == list(VERBS)
-    for later in ("compare", "agent", "serve"):
+    for later in ("compare", "serve"):
         assert later not in listed
 
 
@@ -98,7 +98,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "explain": ("input-starvation",),
     "simulate": ("--out", "OUT", "--steps", "3"),
 }
-SILENT = ("export", "mcp")
+SILENT = ("export", "mcp", "agent")
 """Verbs whose output is for programs: no answer for a person, and no next command."""
 FORMS = {"diagnose": ("text", "json", "markdown", "html"), "demo": ("text",), "doctor": ("text", "json")}
 """Where a verb has forms to choose from."""
