@@ -38,10 +38,15 @@ def answered(order: Order) -> dict[str, Any]:
         return {"error": f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"}
 
 
-def main() -> None:
+def main(device: str) -> None:
     """Answer orders until there are no more."""
     try:
         import torch  # noqa: F401
+
+        if device == "cpu":
+            # What an optimizer imports when it is made. With a GPU each case does: nobody may look for
+            # devices before the forks.
+            import torch._dynamo
     except ImportError as error:
         print(json.dumps({"error": f"no torch: {error}"}), flush=True)
         return
@@ -68,4 +73,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1])

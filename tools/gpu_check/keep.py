@@ -21,7 +21,6 @@ _BARE_UUID = re.compile(r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}
 NO_UUID = "00000000-0000-0000-0000-000000000000"
 _KEPT_TEXTS = ("magic", "framework", "names")
 _DROPPED = ("host_name", "hostname", "trace_id", "traceName", "with_stack")
-_MARGIN_US = 1.0
 
 
 def plain(text: str) -> str:
@@ -56,8 +55,8 @@ def cut(trace: Mapping[str, Any], share: float) -> dict[str, Any]:
     ends = sorted({float(e["ts"]) + float(e.get("dur", 0)) for e in steps})
     if not ends or share >= 1:
         return dict(trace)
-    last = ends[max(int(len(ends) * share) - 1, 0)] + _MARGIN_US
-    events = [e for e in trace["traceEvents"] if e.get("ph") == "M" or float(e.get("ts", 0)) <= last]
+    last = ends[max(int(len(ends) * share) - 1, 0)]
+    events = [e for e in trace["traceEvents"] if e.get("ph") == "M" or float(e.get("ts", 0)) < last]
     return {**trace, "traceEvents": events}
 
 

@@ -10,6 +10,7 @@ from stepscope.sources.dcgm_field import FIELDS
 from tools.gpu_check.sample import PERIOD_NS, Device, Reading
 
 MEBI = 1 << 20
+MARGIN_NS = 2_000_000
 SLACK_NS = 200_000_000
 """Readings so long before a stretch still have to do with it."""
 
@@ -42,17 +43,16 @@ class Recorder:
         self.device.end()
 
     def _run(self) -> None:
-        due = self.device.mono()
         while not self._end.is_set():
+            start_ns = self.device.mono()
             try:
                 self.readings.append(self.device.read())
             except self.device.nvml.NVMLError as error:
                 self.fault = f"the driver stopped answering: {error}"
                 return
-            # From the look itself: after one that took long the next is a whole period away.
-            due = max(due + PERIOD_NS, self.device.mono())
-            late = due - self.device.mono()
-            if self._sleep(max(late, 0) / 1e9):
+            # From the look itself, not from a grid: one that is a little early would give no ratios.
+            left_ns = start_ns + PERIOD_NS + MARGIN_NS - self.device.mono()
+            if self._sleep(max(left_ns, 0) / 1e9):
                 return
 
     def between(self, start_ns: int, end_ns: int) -> list[Reading]:

@@ -56,7 +56,7 @@ class Check:
 def run(check: Check) -> int:
     """0 where every verdict and every threshold is as it should be, else 1. Wants are `StepscopeError`s."""
     check.out.mkdir(parents=True, exist_ok=True)
-    with Worker(check.python, check.out / "child.log") as worker:
+    with Worker(check.python, check.device, check.out / "child.log") as worker:
         need.check_torch(worker.greeting(), check.python)
         check.machine = worker.do(_order(check, "probe", check.out), 60.0)
         need.check_probe(check.machine)

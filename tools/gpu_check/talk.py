@@ -21,13 +21,13 @@ START_SECONDS = 120.0
 class Worker:
     """One child. Use it in `with`. What it prints beside its answers goes to `log`."""
 
-    def __init__(self, python: str, log: Path) -> None:
+    def __init__(self, python: str, device: str, log: Path) -> None:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])}
         environment.setdefault("KINETO_LOG_LEVEL", "5")
         self._log = log.open("w", encoding="utf-8")
         try:
             self._child = subprocess.Popen(
-                [python, "-m", "tools.gpu_check.child"],
+                [python, "-m", "tools.gpu_check.child", device],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True, env=environment,
             )  # fmt: skip
         except OSError:
