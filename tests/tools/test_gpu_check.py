@@ -23,7 +23,7 @@ from tools.gpu_check.case import cases_for
 from tools.gpu_check.run import Check, run
 
 ROOT = Path(__file__).resolve().parents[2]
-STUB = f"#!/bin/sh\nexec {sys.executable} {Path(__file__).with_name('trainer.py')} \"$FAKE_ANSWERS\"\n"
+STUB = f'#!/bin/sh\nexec {sys.executable} {Path(__file__).with_name("trainer.py")} "$FAKE_ANSWERS"\n'
 
 
 def gpu_check(*words):
@@ -89,7 +89,9 @@ def test_the_recording_that_is_kept_gives_the_same_verdict(on_cpu, tmp_path):
 
 def test_a_python_without_torch_is_one_line_and_no_traceback(tmp_path):
     bare = tmp_path / "python"
-    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -c \'print("{{\\"error\\": \\"no torch: none\\"}}")\'\n')
+    bare.write_text(
+        f'#!/bin/sh\nexec {sys.executable} -c \'print("{{\\"error\\": \\"no torch: none\\"}}")\'\n'
+    )
     bare.chmod(0o755)
     code, _, err = gpu_check("--python", bare)
     assert code == 3
@@ -123,7 +125,9 @@ def simulated(tmp_path_factory):
         words = ["simulate", "--out", str(folder / name), "--ranks", "1", "--layers", "4", "--steps", "6"]
         words += ["--step-ms", step_ms, "--seed", "7", *(["--fault", fault] if fault else [])]
         environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-        done = subprocess.run([sys.executable, "-m", "stepscope", *words], env=environment, capture_output=True)
+        done = subprocess.run(
+            [sys.executable, "-m", "stepscope", *words], env=environment, capture_output=True
+        )
         assert done.returncode == 0, done.stderr
     return {name: str(folder / name / "rank0.json.gz") for name in made}
 

@@ -6,6 +6,7 @@ import gzip
 import json
 import tarfile
 from itertools import count
+from pathlib import Path
 
 import pytest
 
@@ -197,8 +198,18 @@ def ran(name, precision, share, ratios):
     return threshold.known([row], seen, "NVIDIA H200")[0]
 
 
-GOOD = {"sm_active_ratio": 0.97, "sm_occupancy_ratio": 0.2, "tensor_active_ratio": 0.8, "dram_active_ratio": 0.2}
-STREAM = {"sm_active_ratio": 0.9, "sm_occupancy_ratio": 0.6, "tensor_active_ratio": 0.0, "dram_active_ratio": 0.8}
+GOOD = {
+    "sm_active_ratio": 0.97,
+    "sm_occupancy_ratio": 0.2,
+    "tensor_active_ratio": 0.8,
+    "dram_active_ratio": 0.2,
+}
+STREAM = {
+    "sm_active_ratio": 0.9,
+    "sm_occupancy_ratio": 0.6,
+    "tensor_active_ratio": 0.0,
+    "dram_active_ratio": 0.8,
+}
 
 
 def test_known_kernels_that_behave_meet_every_threshold():
@@ -221,7 +232,10 @@ def test_known_kernels_that_behave_meet_every_threshold():
 
 
 def test_a_product_at_half_of_its_peak_and_a_copy_that_does_not_stream_are_told():
-    kernels = [ran("matmul-bf16", "bf16", 0.5, GOOD), ran("copy", "", 0.5, {**STREAM, "dram_active_ratio": 0.4})]
+    kernels = [
+        ran("matmul-bf16", "bf16", 0.5, GOOD),
+        ran("copy", "", 0.5, {**STREAM, "dram_active_ratio": 0.4}),
+    ]
     failed = [(each.clause, each.kernel) for each in threshold.checks(kernels) if not each.passed]
     assert failed == [("large_gemm_peak_share < 0.6", "matmul-bf16"), ("dram_active_mean >= 0.6", "copy")]
 
@@ -274,6 +288,16 @@ def test_every_rule_of_a_case_is_in_the_catalogue():
     assert {rule for case in CASES for rule in (*case.rules, *case.tolerated)} <= known
     with pytest.raises(ValueError, match=r"no case nothing; there are: healthy-transformer"):
         cases_for("cuda", ("nothing",))
+
+
+def test_the_page_names_every_case_and_its_rules():
+    page = (Path(__file__).resolve().parents[2] / "docs/how-to/check-on-a-gpu.md").read_text()
+    assert [case.name for case in CASES if f"`{case.name}`" not in page] == []
+    table = [line for line in page.splitlines() if line.startswith("| `")]
+    for case in CASES:
+        row = next(line for line in table if f"`{case.name}`" in line)
+        if case.name != "fragmentation":
+            assert set(case.rules) - {"host-preprocessing"} <= {r for r in case.rules if f"`{r}`" in row}
 
 
 # ── time, and what is kept ──
