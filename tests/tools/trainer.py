@@ -14,7 +14,7 @@ for line in sys.stdin:
     if order["kind"] == "probe":
         found = answers["probe"]
     elif order["kind"] == "kernels":
-        time.sleep(0.7)
+        time.sleep(1.0)
         end_ns = time.time_ns()
         found = {
             "kernels": [

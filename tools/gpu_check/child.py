@@ -6,6 +6,7 @@ parent of the forks never touches the device: a process that did may not fork.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import sys
@@ -41,12 +42,11 @@ def answered(order: Order) -> dict[str, Any]:
 def main(device: str) -> None:
     """Answer orders until there are no more."""
     try:
-        import torch  # noqa: F401
-
+        importlib.import_module("torch")
         if device == "cpu":
             # What an optimizer imports when it is made. With a GPU each case does: nobody may look for
             # devices before the forks.
-            import torch._dynamo
+            importlib.import_module("torch._dynamo")
     except ImportError as error:
         print(json.dumps({"error": f"no torch: {error}"}), flush=True)
         return
