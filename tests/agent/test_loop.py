@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepscope.agent.clock import HandClock, RealClock, ScaledClock
-from stepscope.agent.loop import MOST_PAUSE_NS, next_due_ns, pause_ns
 from stepscope.agent.profile import PROFILES, profile
 from stepscope.agent.source import NotHere, kinds
+from stepscope.agent.worker import MOST_PAUSE_NS, next_due_ns, pause_ns
 from stepscope.model.batch import Happened, Samples
 from stepscope.model.error import ServiceError, UsageError
 from tests.agent.agents import Made, S, agent, in_thread, kind, until

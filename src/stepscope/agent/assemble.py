@@ -22,6 +22,7 @@ from stepscope.agent.source import Kind, Reading, Source, kinds
 from stepscope.agent.spool import Spool
 from stepscope.agent.stacks import stacks_of
 from stepscope.model.batch import Batch, Happened
+from stepscope.model.text import Lang, Text
 
 APART_NS = 1_000_000_000
 """Between the two looks of `--once`."""
@@ -52,6 +53,7 @@ class Wanted:
     capture_steps: int = 0
     time_scale: float = 1.0
     environment: Mapping[str, str] = field(default_factory=dict)
+    lang: Lang = "en"
 
 
 def run(wanted: Wanted, *, out: Callable[[str], None], err: Callable[[str], None]) -> int:
@@ -85,6 +87,7 @@ class Sink:
         """UsageError and RefusedError as of its parts: a spool that another agent holds, an address that is
         taken."""
         self._out, self._err, self._shows = out, err, wanted.shows
+        self._lang = wanted.lang
         self.spool: Spool | None = None
         self.address: str | None = None
         shipper: Shipper | None = None
@@ -118,10 +121,10 @@ class Sink:
         for taker in self._takers:
             taker(batch)
         if self._shows:
-            for text in line.lines(batch):
+            for text in line.lines(batch, self._lang):
                 self._out(text)
         elif isinstance(batch, Happened):
-            for text in line.lines(batch):
+            for text in line.lines(batch, self._lang):
                 self._err(text)
 
 
@@ -189,13 +192,18 @@ def _signals(stop: threading.Event, stack: ExitStack) -> Callable[[], int]:
     return lambda: INTERRUPTED if signal.SIGINT in seen else 0
 
 
+_BEGIN = Text(en="{num} sources, profile {profile}", zh="{num} 个来源，采样配置 {profile}")
+_SPOOL = Text(en="; spool {folder}", zh="；数据写入 {folder}")
+_METRICS = Text(en="; metrics at {address}/metrics", zh="；指标位于 {address}/metrics")
+
+
 def _begin(wanted: Wanted, loop: Loop, sink: Sink) -> str:
-    parts = [f"{len(loop.workers)} sources, profile {wanted.profile}"]
+    said = _BEGIN.in_(wanted.lang).format(num=len(loop.workers), profile=wanted.profile)
     if wanted.spool_dir is not None:
-        parts.append(f"spool {wanted.spool_dir}")
+        said += _SPOOL.in_(wanted.lang).format(folder=wanted.spool_dir)
     if sink.address is not None:
-        parts.append(f"metrics at {sink.address}/metrics")
-    return "; ".join(parts)
+        said += _METRICS.in_(wanted.lang).format(address=sink.address)
+    return said
 
 
 def _load_nvml() -> Any:
