@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import os
-import re
-import shutil
 import stat
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from stepscope_sdk import ring_abi as abi
 
 MOST_BYTES = 1 << 30
 """Bound of the folder, unless `$STEPSCOPE_TRACE_BYTES` says another."""
-_CAPTURE = re.compile(r"capture-\d+$")
+_CAPTURE = "capture-"
 
 
-@dataclass(frozen=True, slots=True)
-class Folder:
+class Folder(NamedTuple):
     """`is_shared`: it lies where other users may write too, so that it must be ours to be used."""
 
     path: str
@@ -33,7 +30,8 @@ class Folder:
             at = os.path.dirname(at) or "/"
         if not os.access(at, os.W_OK | os.X_OK) or (at == self.path and not self._is_ours()):
             return False
-        return shutil.disk_usage(at).free >= num_bytes
+        disk = os.statvfs(at)
+        return disk.f_bavail * disk.f_frsize >= num_bytes
 
     def make(self, path: str) -> None:
         """Make a folder in it. OSError where it cannot be used."""
@@ -49,10 +47,12 @@ class Folder:
     def make_room(self, *, keep: str) -> None:
         """Remove the oldest captures until it holds no more than `most_bytes`, never the one in `keep`.
         Several ranks may do so at once: what is gone already is no error."""
+        from shutil import rmtree
+
         found = []
         with suppress(OSError), os.scandir(self.path) as entries:
             for each in entries:
-                if _CAPTURE.match(each.name) and each.is_dir(follow_symlinks=False):
+                if each.name.startswith(_CAPTURE) and each.is_dir(follow_symlinks=False):
                     with suppress(OSError), os.scandir(each.path) as files:
                         size = sum(file.stat(follow_symlinks=False).st_size for file in files)
                         found.append((each.stat().st_mtime_ns, size, each.path))
@@ -61,7 +61,7 @@ class Folder:
             if total <= self.most_bytes:
                 return
             if os.path.abspath(path) != os.path.abspath(keep):
-                shutil.rmtree(path, ignore_errors=True)
+                rmtree(path, ignore_errors=True)
                 total -= size
 
 

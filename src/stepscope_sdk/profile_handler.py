@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from stepscope_sdk import profile_write
 from stepscope_sdk import ring_abi as abi
 from stepscope_sdk.profile_folder import folder_of, remove_file
 
@@ -41,6 +40,8 @@ class Handler:
             return
 
     def _save(self, profile: Any) -> None:
+        from stepscope_sdk import profile_write  # not before there is a trace: every job imports this file
+
         first, last = recorded(profile)
         now = self._step()
         shift = now - last if now >= 0 else 0
@@ -61,6 +62,8 @@ class Handler:
         thread.start()
 
     def _pack(self, raw: str, path: str, head: Mapping[str, Any], shift: int) -> None:
+        from stepscope_sdk import profile_write
+
         try:
             profile_write.write(raw, path, head, shift=shift)
         except OSError:

@@ -6,6 +6,7 @@ waits in a short queue and is written by the next one: no mark ever blocks.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import mmap
 import os
@@ -67,7 +68,7 @@ class Ring:
             if group is not None:
                 os.fchown(self._file, -1, group)
             os.fchmod(self._file, mode)  # whatever the umask is
-            os.posix_fallocate(self._file, 0, size)  # a full disk says so here, not by a signal in a mark
+            _reserve(self._file, size)  # a full disk says so here, not by a signal in a mark
             hold(self._file)
             self._map = mmap.mmap(self._file, size)
         except OSError:
@@ -201,6 +202,18 @@ def _writer(view: memoryview, words: memoryview, mask: int, has_crc: bool) -> Wr
         return mono
 
     return write
+
+
+def _reserve(file: int, size: int) -> None:
+    """Room for the whole file, zeros; OSError where there is none."""
+    try:
+        os.posix_fallocate(file, 0, size)
+    except OSError as error:
+        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
+            raise
+        for at in range(0, size, abi.HEADER_BYTES):  # a file system that cannot: what is written has room
+            if os.pwrite(file, bytes(min(abi.HEADER_BYTES, size - at)), at) == 0:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from None
 
 
 def hold(file: int) -> None:

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from stepscope.agent.number import RESERVE, SKIP
 from stepscope.agent.position import NAME, Position, read_position, write_position
 from stepscope.agent.shipment import Shipment
-from stepscope.agent.spool import RESERVE, SKIP, Spool
+from stepscope.agent.spool import Spool
 from stepscope.model.batch import Batch, Happened
 from stepscope.model.error import RefusedError
 from stepscope.sources.formats.frame import batch_of, frames_of, header_of
@@ -41,9 +42,9 @@ def _on_disk(folder: Path) -> list[str]:
 
 def _killed(spool: Spool) -> None:
     """As a kill leaves it: no farewell, the lock gone with the process."""
-    assert spool._holder is not None
-    os.close(spool._holder)
-    spool._holder = None
+    assert spool._numbers._lock is not None
+    os.close(spool._numbers._lock)
+    spool._numbers._lock = None
     spool._segments._file = None
 
 

@@ -119,7 +119,8 @@ def test_where_the_host_does_not_wait_nobody_is_held_against_others():
 
 @pytest.mark.parametrize(("first", "last"), [(120, 180), (120, 140), (0, 40), (340, 399)])
 def test_a_loader_that_was_slow_for_a_while_is_found_with_those_steps(first, last):
-    told = judged(job([lines(400, slow="d25 f10 b20 o5", plain="d2 f10 b20 o5", first=first, last=last)]))
+    mine = lines(400, slow="d25 f10 b20 o5", plain="d2 f10 b20 o5", first=first, last=last)
+    told = judged(job([mine]))
     (found,) = [each for each in told.findings if each.rule == "input-starvation"]
     assert found.subject.steps == (first, last)
     assert found.onset_step == first
@@ -156,9 +157,18 @@ def test_marks_say_clear_only_of_what_they_can_see():
     out = {each.rule for each in told.ruled_out}
     assert {"input-starvation", "python-stall", "host-preprocessing", "periodic-stall"} <= out
     assert not out & {
-        "small-kernels", "launch-bound", "hidden-sync", "checkpoint-stall", "garbage-collection", "compute-bound",
-        "tensor-cores-unused", "exposed-copy", "logged-out-of-memory", "memory-leak", "exposed-communication",
-    }  # fmt: skip
+        "small-kernels",
+        "launch-bound",
+        "hidden-sync",
+        "checkpoint-stall",
+        "garbage-collection",
+        "compute-bound",
+        "tensor-cores-unused",
+        "exposed-copy",
+        "logged-out-of-memory",
+        "memory-leak",
+        "exposed-communication",
+    }
     opened = {each.rule: each for each in told.undecided}
     assert {"launch-bound", "hidden-sync", "checkpoint-stall"} <= set(opened)
     assert opened["launch-bound"].would_settle

@@ -71,10 +71,13 @@ def test_both_wheels_have_one_version() -> None:
     assert SDK_VERSION == VERSION
 
 
-def test_the_whole_product_has_the_sdk_within() -> None:
-    project = (writer.ROOT / "pyproject.toml").read_text()
-    assert 'where = ["src"]' in project
-    assert "stepscope-sdk" not in project  # no dependency: see docs/decisions
+def test_the_whole_product_has_the_sdk_within_and_does_not_depend_on_it(root: Path) -> None:
+    setuptools = pytest.importorskip("setuptools", reason="packages are found by setuptools")
+    found = setuptools.find_packages(str(root / "src"))
+    assert {"stepscope", "stepscope_sdk"} <= set(found)
+    project = (root / "pyproject.toml").read_text(encoding="utf-8")
+    assert '\nstepscope_sdk = ["py.typed"]' in project
+    assert "stepscope-sdk" not in project.partition("[project.optional-dependencies]")[0]
 
 
 def imported(path: Path) -> set[str]:
@@ -112,9 +115,12 @@ def test_importing_brings_no_framework_and_little_else(tmp_path: Path) -> None:
 
 
 def test_the_sdk_runs_on_the_oldest_python_there_is(tmp_path: Path) -> None:
-    python = shutil.which("python3.10")
-    if python is None or subprocess.run([python, "-c", ""], capture_output=True, check=False).returncode:
+    named = shutil.which("python3.10")
+    asked = [named or "", "-c", "import sys; print(sys.executable)"]
+    told = subprocess.run(asked, capture_output=True, text=True, check=False) if named else None
+    if told is None or told.returncode != 0:
         pytest.skip("no Python 3.10 here; the syntax is checked all the same")
+    python = told.stdout.strip()
     done = subprocess.run(
         [python, "-c", "import stepscope_sdk; m = stepscope_sdk.monitor(); m.begin_step(); print(m.is_on)"],
         env=writer.environment(tmp_path), capture_output=True, text=True, check=False,

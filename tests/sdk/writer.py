@@ -19,6 +19,7 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
         **{name: os.environ[name] for name in kept if name in os.environ},
         "PYTHONPATH": str(ROOT / "src"),
         "STEPSCOPE_RUN_DIR": str(folder),
+        "PYTHONWARNINGS": "ignore::DeprecationWarning",  # of a fork beside threads, from Python 3.12 on
         **more,
     }
 

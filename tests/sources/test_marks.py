@@ -88,8 +88,8 @@ def test_what_was_open_at_the_last_record_is_where_it_hangs():
 
 def test_a_beginning_that_never_ended_steps_ago_is_no_open_phase():
     told = marks(
-        step("begin", 0, 0), phase("begin", 1, 0, "eval"), step("end", 2, 0), step("begin", 3, 1), step("end", 4, 1),
-        step("begin", 5, 2),
+        step("begin", 0, 0), phase("begin", 1, 0, "eval"), step("end", 2, 0), step("begin", 3, 1),
+        step("end", 4, 1), step("begin", 5, 2),
     )  # fmt: skip
     assert (told.open_step, told.open_phase) == (2, None)
     assert told.num_unmatched == 1
@@ -134,7 +134,9 @@ def test_a_wall_clock_that_is_set_moves_no_step():
 
 
 def test_a_mark_that_was_written_late_has_its_own_time():
-    rows = records(step("begin", 0, 0), step("end", 9, 0), phase("begin", 2, 0, "gc"), phase("end", 3, 0, "gc"))
+    rows = records(
+        step("begin", 0, 0), step("end", 9, 0), phase("begin", 2, 0, "gc"), phase("end", 3, 0, "gc")
+    )
     assert stretches(marks_of_records(rows, Identity())) == [("gc", 2, 3)]
 
 
@@ -142,9 +144,9 @@ def test_flags_and_captures_are_kept():
     flags = abi.FLAGS
     told = marks(
         step("begin", 0, 0, flags=flags["shadow"]), step("end", 1, 0),
-        step("begin", 1, 1), ("capture_begin", 1, 1, 9, 1.0, NAN, 0), step("end", 5, 1, flags=flags["captured"]),
-        step("begin", 5, 2), ("capture_end", 6, 2, 9, 2.0 * MS, NAN, 0), step("end", 7, 2, flags=flags["stalled"]),
-        ("capture_end", 9, 2, 9, 2.0 * MS, 4096.0, 0),
+        step("begin", 1, 1), ("capture_begin", 1, 1, 9, 1.0, NAN, 0), step("end", 5, 1,
+        flags=flags["captured"]), step("begin", 5, 2), ("capture_end", 6, 2, 9, 2.0 * MS, NAN, 0),
+        step("end", 7, 2, flags=flags["stalled"]), ("capture_end", 9, 2, 9, 2.0 * MS, 4096.0, 0),
     )  # fmt: skip
     assert told.steps.is_shadow.tolist() == [True, False, False]
     assert told.steps.is_captured.tolist() == [False, True, False]
@@ -170,8 +172,8 @@ def batch(rows, numbers, seq, **more):
         "b": told["b"].tolist(), "c": told["c"].tolist(),
     }  # fmt: skip
     return Marks(
-        agent="a", seq=seq, host="h", ring="r", identity={"rank": 2, "job": "j", "new": 1}, names=[], number=numbers,
-        **columns, **more,
+        agent="a", seq=seq, host="h", ring="r", identity={"rank": 2, "job": "j", "new": 1}, names=[],
+        number=numbers, **columns, **more,
     )  # fmt: skip
 
 
@@ -248,7 +250,9 @@ sys.stdin.read()
 
 def test_a_writer_that_lives_and_one_that_was_killed_are_told_apart(tmp_path):
     path = str(tmp_path / "a.ring")
-    writer = subprocess.Popen([sys.executable, "-c", WRITER, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    writer = subprocess.Popen(
+        [sys.executable, "-c", WRITER, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
     try:
         assert writer.stdout.readline().strip() == b"ready"
         alive = marks_of_ring(path)

@@ -1,7 +1,7 @@
 """The latest samples as Prometheus text, and the page that serves it.
 
 A series that was not heard of for `stale_s` is gone from the text: a value that nobody measures any more is
-no value. The step is a gauge, never a label (docs/decisions/0014-metrics-of-the-agent.md).
+no value. The step is a gauge, never a label (docs/decisions/0022-metrics-of-the-agent.md).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from stepscope.agent.name import OWN, MetricType, Named, named
+from stepscope.agent.name import OWN, Key, MetricType, Named, Namer
 from stepscope.agent.ship import Shipper
 from stepscope.agent.spool import Spool
 from stepscope.model.batch import Batch, BatchOwner, BatchSeries, Marks, Samples
@@ -29,8 +29,6 @@ STALE_S = 60.0
 MOST_SERIES = 100_000
 _STEPS = frozenset((kind_number("step_begin"), kind_number("step_end")))
 _IDENTITY = ("job", "run", "rank", "pod", "namespace", "container", "scheduler_job", "task")
-
-Key = tuple[str, tuple[tuple[str, str], ...]]
 
 
 @dataclass(slots=True)
@@ -49,7 +47,7 @@ class Exposition:
         self._stale_s, self._monotonic_s = stale_s, monotonic_s
         self._lock = threading.Lock()
         self._series: dict[Key, _Last] = {}
-        self._names: dict[tuple[object, ...], Named] = {}
+        self._named = Namer(MOST_SERIES)
         self._own: list[Callable[[], Mapping[str, float]]] = [cost_of_process]
         self._num_samples = 0
         self.num_batches = 0
@@ -73,18 +71,9 @@ class Exposition:
             elif isinstance(batch, Marks):
                 self._put_step(batch, now_s)
 
-    def _named(self, series: BatchSeries, host: str) -> Named:
-        key = (series.signal, series.owner, host, *series.labels.items())
-        found = self._names.get(key)
-        if found is None:
-            if len(self._names) >= MOST_SERIES:
-                self._names.clear()
-            found = self._names[key] = named(series, host)
-        return found
-
     def _put(self, name: Named, value: float, now_s: float) -> None:
         if math.isfinite(value):
-            self._series[name.name, name.labels] = _Last(name, value * name.factor, now_s)
+            self._series[name.key] = _Last(name, value * name.factor, now_s)
 
     def _put_step(self, marks: Marks, now_s: float) -> None:
         steps = [

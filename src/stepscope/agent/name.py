@@ -27,6 +27,7 @@ _BY_SIGNAL: Mapping[str, DcgmField] = {
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _NOT_NAME = re.compile(r"[^a-zA-Z0-9_]")
 
+Key = tuple[str, tuple[tuple[str, str], ...]]
 MetricType = Literal["counter", "gauge"]
 
 
@@ -40,6 +41,11 @@ class Named:
     help: str
     factor: float = 1.0
     is_whole: bool = False
+
+    @property
+    def key(self) -> Key:
+        """What makes it one series."""
+        return (self.name, self.labels)
 
 
 def named(series: BatchSeries, host: str) -> Named:
@@ -66,6 +72,23 @@ def named(series: BatchSeries, host: str) -> Named:
         1.0 / field.field.factor,
         field.field.blank == "int64",
     )
+
+
+class Namer:
+    """`named`, each series once: the same ones come again every second."""
+
+    def __init__(self, most: int = 100_000) -> None:
+        self._most = most
+        self._known: dict[tuple[object, ...], Named] = {}
+
+    def __call__(self, series: BatchSeries, host: str) -> Named:
+        key = (series.signal, series.owner, host, *series.labels.items())
+        found = self._known.get(key)
+        if found is None:
+            if len(self._known) >= self._most:
+                self._known.clear()
+            found = self._known[key] = named(series, host)
+        return found
 
 
 def _is_nvidia(owner: BatchOwner) -> bool:

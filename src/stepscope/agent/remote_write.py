@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from struct import pack
 
-from stepscope.agent.name import Named, named
+from stepscope.agent.name import Key, Named, Namer
 from stepscope.agent.post import Answer, Poster
 from stepscope.model.batch import Batch, Samples
 
@@ -27,6 +27,7 @@ HEADERS = {
 MOST_PER_REQUEST = 10_000
 """Samples of one request: receivers take 32 MB and more, these are about 2 MB."""
 MOST_WAIT_S = 60.0
+MOST_SERIES = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,19 +61,25 @@ def _field(number: int, data: bytes) -> bytes:
     return _varint(number << 3 | 2) + _varint(len(data)) + data
 
 
-def write_request(columns: Iterable[Column]) -> bytes:
+def write_request(columns: Iterable[Column], packed: dict[Key, bytes] | None = None) -> bytes:
     """A `prometheus.WriteRequest`: TimeSeries (1) of Label (1: name, value) and Sample (2: double,
-    int64 milliseconds)."""
+    int64 milliseconds). `packed` remembers labels from one request to the next."""
+    packed = {} if packed is None else packed
+    if len(packed) > MOST_SERIES:
+        packed.clear()
     out = bytearray()
     for each in columns:
-        # Receivers want labels in order, the name among them.
-        pairs = sorted((("__name__", each.named.name), *each.named.labels))
-        body = bytearray()
-        for name, value in pairs:
-            body += _field(1, _field(1, name.encode()) + _field(2, value.encode()))
+        labels = packed.get(each.named.key)
+        if labels is None:
+            # Receivers want labels in order, the name among them.
+            pairs = sorted((("__name__", each.named.name), *each.named.labels))
+            texts = (_field(1, name.encode()) + _field(2, value.encode()) for name, value in pairs)
+            labels = packed[each.named.key] = b"".join(_field(1, pair) for pair in texts)
+        body = bytearray(labels)
         for at, number in zip(each.at_ms, each.value, strict=True):
-            body += _field(2, b"\x09" + pack("<d", number) + b"\x10" + _varint(at))
-        out += _field(1, bytes(body))
+            sample = b"\x09" + pack("<d", number) + b"\x10" + _varint(at)
+            body += b"\x12" + bytes((len(sample),)) + sample
+        out += b"\x0a" + _varint(len(body)) + body
     return bytes(out)
 
 
@@ -86,11 +93,12 @@ def snappy(data: bytes) -> bytes:
     return bytes(out)
 
 
-def columns_of(batch: Batch) -> list[Column]:
+def columns_of(batch: Batch, namer: Namer | None = None) -> list[Column]:
     """The samples of a batch; none of a batch of another kind."""
+    namer = namer or Namer()
     found = []
     for series in batch.series if isinstance(batch, Samples) else ():
-        name = named(series, batch.host)
+        name = namer(series, batch.host)
         rows: dict[int, float] = {}
         for at, value in zip(series.at_ns, series.value, strict=False):
             if math.isfinite(value) and at > 0:
@@ -124,6 +132,7 @@ class RemoteWriter:
         self._post = post or self._poster
         self._most, self._every_s = most_samples, every_s
         self._random = random_ or random.Random()
+        self._named, self._packed = Namer(), dict[Key, bytes]()
         self._lock = threading.Lock()
         self._waiting: deque[Column] = deque()
         self._num_waiting = 0
@@ -134,7 +143,7 @@ class RemoteWriter:
 
     def update(self, batch: Batch) -> None:
         """Its samples are written soon."""
-        columns = columns_of(batch)
+        columns = columns_of(batch, self._named)
         with self._lock:
             self._waiting += columns
             self._num_waiting += sum(len(each.value) for each in columns)
@@ -158,7 +167,7 @@ class RemoteWriter:
         if not taken:
             return self._every_s
         try:
-            answer = self._post(snappy(write_request(_joined(taken))), HEADERS)
+            answer = self._post(snappy(write_request(_joined(taken), self._packed)), HEADERS)
         except (OSError, UnicodeError) as error:
             return self._again(taken, num, getattr(error, "strerror", None) or str(error))
         if answer.status // 100 == 2:
@@ -205,13 +214,15 @@ class RemoteWriter:
 
 def _joined(columns: list[Column]) -> list[Column]:
     """One column a series: a request may not name a series twice."""
-    together: dict[tuple[str, tuple[tuple[str, str], ...]], dict[int, float]] = {}
-    names: dict[tuple[str, tuple[tuple[str, str], ...]], Named] = {}
+    together: dict[Key, list[Column]] = {}
     for each in columns:
-        key = (each.named.name, each.named.labels)
-        names[key] = each.named
-        together.setdefault(key, {}).update(zip(each.at_ms, each.value, strict=True))
-    return [
-        Column(names[key], tuple(sorted(rows)), tuple(rows[at] for at in sorted(rows)))
-        for key, rows in together.items()
-    ]
+        together.setdefault(each.named.key, []).append(each)
+    return [parts[0] if len(parts) == 1 else _one(parts) for parts in together.values()]
+
+
+def _one(parts: list[Column]) -> Column:
+    rows: dict[int, float] = {}
+    for each in parts:
+        rows.update(zip(each.at_ms, each.value, strict=True))
+    times = tuple(sorted(rows))
+    return Column(parts[0].named, times, tuple(rows[at] for at in times))

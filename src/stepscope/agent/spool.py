@@ -8,9 +8,7 @@ that are acknowledged first, then the oldest. Whatever is given up is counted an
 
 from __future__ import annotations
 
-import contextlib
 import errno
-import fcntl
 import os
 import threading
 import time
@@ -21,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from stepscope.agent.held import Held
-from stepscope.agent.position import Position, read_position, write_position
+from stepscope.agent.number import Numbers
 from stepscope.agent.segment import Segments
 from stepscope.agent.shipment import Shipment, SpoolState
 from stepscope.agent.syncer import Syncer
@@ -36,10 +34,6 @@ from stepscope.sources.formats.frame import (
     pack_header,
 )
 
-RESERVE = 1 << 20
-"""Numbers that may leave the spool before its position must be written again."""
-SKIP = 1 << 32
-"""How far numbers skip where the position is lost: more than can have been in use behind the last segment."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -78,85 +72,42 @@ class Spool:
         self._num_dropped = self._num_damaged = 0
         self._why: str | None = None
         self._failed_s = 0.0
-        self._holder: int | None = None
         self._synced_s = monotonic_s()
         self._is_dirty = False
-        self._is_new = self._is_looked = False
         self._first_agent = agent or uuid.uuid4().hex
-        self._position = Position(self._first_agent)
-        self._next = 1
+        self._numbers = Numbers(self.folder, self._first_agent)
         self._open()
         self._syncer = Syncer(self.sync, sync_every_s) if is_threaded else None
 
     @property
     def agent(self) -> str:
-        return self._position.agent
+        return self._numbers.agent
 
     # ── beginning and end ──
 
     def _open(self) -> None:
         try:
             self._look()
-            self._reserve()
+            self._numbers.reserve()
         except OSError as error:
             self._fail(error)
 
     def _look(self) -> None:
-        """Find out whose spool it is and how far it has come. OSError where the folder cannot be read, or
-        (after all that) not be locked."""
-        failed: OSError | None = None
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            self._claim()
-        except OSError as error:  # read-only: what is there can be shipped all the same
-            failed = error
-        position = read_position(self.folder)
-        found = self._segments.find(position.agent if position is not None else None)
-        last_seq = self._segments.last_seq
-        self._note_damage()
-        if position is None and found is not None:  # lost or damaged: numbers must not be used twice
-            position = Position(found, reserved=last_seq + SKIP)
-        self._is_new = position is None
-        self._position = position or self._position
-        self._next = max(self._position.reserved, self._position.acknowledged, last_seq) + 1
-        self._is_looked = True
-        self._number_held()
-        if failed is not None:
-            raise failed
+            self._numbers.look(self._segments)
+        finally:
+            self._note_damage()
+            if self._numbers.is_looked:
+                self._number_held()
 
     def _number_held(self) -> None:
         """Batches that came before the folder could be looked into: of this agent, from this number on."""
         before = Header(self._first_agent, 0)
         for seq, raw in self._held.take():
-            frame = Frame(0, len(raw), seq, raw)
-            batch = batch_of(frame, before, str(self.folder))
-            again = msgspec.structs.replace(batch, agent=self.agent, seq=self._next)
-            self._hold(self._next, pack_frame(again))
-            self._next += 1
-
-    def _claim(self) -> None:
-        if self._holder is not None:
-            return
-        try:
-            file = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o640)
-        except OSError:
-            file = os.open(self.folder / "lock", os.O_RDONLY)  # of a disk that is read-only now
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(file)
-            raise RefusedError(
-                f"{self.folder}: another agent writes this spool; end it, or name another folder"
-            ) from None
-        self._holder = file
-
-    def _reserve(self) -> None:
-        """Numbers up to `RESERVE` from here may leave. OSError where that cannot be written."""
-        reserved = self._next - 1 + RESERVE
-        self._position = write_position(
-            self.folder, msgspec.structs.replace(self._position, reserved=reserved)
-        )
-        self._is_new = False
+            batch = batch_of(Frame(0, len(raw), seq, raw), before, str(self.folder))
+            again = msgspec.structs.replace(batch, agent=self.agent, seq=self._numbers.next)
+            self._hold(self._numbers.next, pack_frame(again))
+            self._numbers.next += 1
 
     def close(self) -> None:
         """Everything on the disk that it takes, and the folder given back."""
@@ -167,14 +118,7 @@ class Spool:
                 self._drain()
             self.sync()
             self._segments.end()
-            if self._holder is not None:
-                if not self._held:  # in order: the next one goes on with the next number
-                    with contextlib.suppress(OSError):
-                        write_position(
-                            self.folder, msgspec.structs.replace(self._position, reserved=self._next - 1)
-                        )
-                os.close(self._holder)
-                self._holder = None
+            self._numbers.release(is_in_order=not self._held)
         if self._syncer is not None:
             self._syncer.stop()
 
@@ -194,14 +138,14 @@ class Spool:
             return seq
 
     def _put(self, batch: Batch) -> int:
-        seq = self._next
+        seq = self._numbers.next
         try:
             frame = pack_frame(msgspec.structs.replace(batch, agent=self.agent, seq=seq))
         except (ValueError, OverflowError, TypeError) as error:
             self._num_dropped += 1
             self._notes.append(("spool_gap", f"a batch could not be written: {error}", 1))
             return seq - 1
-        self._next += 1
+        self._numbers.next += 1
         if self._why is None:
             try:
                 self._write(seq, frame)
@@ -214,8 +158,7 @@ class Spool:
         return seq
 
     def _write(self, seq: int, frame: bytes) -> None:
-        if seq > self._position.reserved - RESERVE // 2 or self._is_new:
-            self._reserve()
+        self._numbers.reserve(seq)
         while self._segments.num_bytes + len(frame) > self.max_bytes and self._segments.can_drop():
             self._drop_oldest()
         while True:
@@ -223,14 +166,14 @@ class Spool:
                 self._segments.write(self.agent, seq, frame)
                 break
             except OSError as error:
-                done = self._position.acknowledged
+                done = self._numbers.acknowledged
                 if error.errno not in _FULL or not self._segments.can_drop(done):
                     raise
                 self._drop_oldest()
         self._is_dirty = True
 
     def _drop_oldest(self) -> None:
-        dropped = self._segments.drop_oldest(self._position.acknowledged)
+        dropped = self._segments.drop_oldest(self._numbers.acknowledged)
         if dropped is not None:
             self._num_dropped += dropped.num_frames
             batches = f"batches {dropped.first_seq} to {dropped.last_seq}"
@@ -254,11 +197,10 @@ class Spool:
         """Try the disk again: what is held goes there, in order."""
         self._failed_s = self._monotonic_s()
         try:
-            if not self._is_looked:
+            if not self._numbers.is_looked:
                 self._look()
-            self.folder.mkdir(parents=True, exist_ok=True)
-            self._claim()
-            self._reserve()
+            self._numbers.claim()
+            self._numbers.reserve()
             for seq, frame in list(self._held):
                 self._write(seq, frame)
                 self._held.pop()
@@ -311,14 +253,14 @@ class Spool:
     def pending(self, most_bytes: int = 1 << 20) -> Shipment | None:
         """The oldest batches that are not acknowledged, `most_bytes` or one frame; `None` where all are."""
         with self._lock:
-            done = self._position.acknowledged
+            done = self._numbers.acknowledged
             frames = [(frame.seq, frame.raw) for frame in self._segments.frames_after(done, most_bytes)]
             self._note_damage()
             left = most_bytes - sum(len(raw) for _, raw in frames)
             last_on_disk = frames[-1][0] if frames else done
             is_whole = not frames or last_on_disk >= self._segments.last_seq
             for seq, raw in self._held if is_whole else ():
-                if (len(raw) > left and frames) or not self._may_leave(seq):
+                if (len(raw) > left and frames) or not self._numbers.may_leave(seq):
                     break
                 frames.append((seq, raw))
                 left -= len(raw)
@@ -328,22 +270,13 @@ class Spool:
             body = b"".join((head, *(raw for _, raw in frames)))
             return Shipment(self.agent, frames[0][0], frames[-1][0], len(frames), body)
 
-    def _may_leave(self, seq: int) -> bool:
-        """Whether no later process can use the number again: it is reserved, or the id is not on any disk."""
-        return self._is_new or (self._is_looked and seq <= self._position.reserved)
-
     def acknowledge(self, seq: int) -> bool:
         """A receiver has everything up to `seq`. False where that says nothing new, or cannot be."""
         with self._lock:
-            if not self._position.acknowledged < seq < self._next:
-                return False
-            self._position = msgspec.structs.replace(self._position, acknowledged=seq)
-            self._held.drop_to(seq)
-            if not self._is_new:
-                # A position that is lost costs shipping twice, which a receiver sees: no need to wait for it.
-                with contextlib.suppress(OSError):
-                    self._position = write_position(self.folder, self._position, is_synced=False)
-            return True
+            is_news = self._numbers.acknowledge(seq)
+            if is_news:
+                self._held.drop_to(seq)
+            return is_news
 
     def give_up(self, seq: int, why: str) -> None:
         """A receiver will never take what is pending up to `seq`: go on behind it, and tell."""
@@ -357,8 +290,8 @@ class Spool:
         with self._lock:
             return SpoolState(
                 self.agent,
-                self._next - 1,
-                self._position.acknowledged,
+                self._numbers.next - 1,
+                self._numbers.acknowledged,
                 self._segments.num_bytes,
                 len(self._held),
                 self._num_dropped,

@@ -17,7 +17,7 @@ from stepscope.diagnose.estimate import estimates
 from stepscope.diagnose.finding import findings
 from stepscope.diagnose.job import join_ranks
 from stepscope.diagnose.look import look
-from stepscope.diagnose.marked import beside_traces
+from stepscope.diagnose.marked import beside_traces, without_traced
 from stepscope.diagnose.note import notes
 from stepscope.diagnose.picture import thinned, timelines
 from stepscope.diagnose.question import next_command, undecided
@@ -133,8 +133,14 @@ def diagnosed(
     )
     is_whole = data.is_whole_job(analyses)
     told = findings(
-        [*rows, *bare], is_whole, options.job, options.lang, job.late_ranks, tuple(options.catalog)
+        [*rows, *bare, *of_run.rows],
+        is_whole,
+        options.job,
+        options.lang,
+        late.late_ranks,
+        tuple(options.catalog),
     )
+    told = without_traced(told, of_run, rows)
     found = [each.finding for each in told]
     most = _most_rows(len(analyses))
     operators = tuple(operator for analysis in analyses for operator in analysis.operators[:most])

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from stepscope.diagnose.finding import Told
 from stepscope.diagnose.job import Job, join_ranks
 from stepscope.diagnose.row import Row, judged_rows
 from stepscope.model import report
@@ -49,6 +50,34 @@ def beside_traces(marked: Sequence[RankAnalysis], traced: Sequence[Row], catalog
         found = tuple(each for each in row.found if each.rule.id not in decided)
         rows.append(replace(row, found=found, place=None))
     return BesideTraces(tuple(rows), job, _like(marked, traced))
+
+
+def without_traced(told: Sequence[Told], of_run: BesideTraces, traced: Sequence[Row]) -> list[Told]:
+    """The findings without those of marks about a time in which a trace of the rank is clear of them."""
+    own = {id(row.observed.rank) for row in of_run.rows}
+    result = []
+    for each in told:
+        if id(each.row.observed.rank) in own and each.finding.subject.steps is not None:
+            first, last = each.finding.subject.steps
+            when = [step for step in each.row.observed.rank.steps if first <= step.step <= last]
+            clear = [
+                row
+                for row in traced
+                if row.observed.rank.rank == each.row.observed.rank.rank
+                and any(out.rule.id == each.rule.id for out in row.clear)
+            ]
+            if any(_is_during(row, when) for row in clear):
+                continue
+        result.append(each)
+    return result
+
+
+def _is_during(row: Row, when: Sequence[report.Step]) -> bool:
+    """Whether a traced step lies within the time of these steps."""
+    if not when:
+        return False
+    begin, end = when[0].start_ns, when[-1].end_ns
+    return any(begin < step.end_ns and step.start_ns < end for step in row.observed.rank.steps)
 
 
 APART_NS = 600_000_000_000

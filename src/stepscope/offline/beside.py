@@ -129,8 +129,9 @@ def _telemetry(name: str) -> Read:
 
 def _of_spool(path: str, job: str | None) -> Read:
     """A folder of segments is one input, however many agents wrote into it."""
-    from stepscope.sources.catalog.spool import FORMAT, read_spool
+    from stepscope.sources.catalog.spool import read_spool
     from stepscope.sources.marks import marks_of_batches
+    from stepscope.sources.spool_column import FORMAT
 
     try:
         found = read_spool(path, job=job)

@@ -32,7 +32,12 @@ def parts(ranks, rank=0, step=None):
 
 
 def test_a_step_is_its_phases_and_what_lies_between_them():
-    assert parts(job([["d5 f10 b20 o3 _2"]]), step=0) == {"total": 40, "compute": 33, "idle.input": 5, "idle.python": 2}
+    assert parts(job([["d5 f10 b20 o3 _2"]]), step=0) == {
+        "total": 40,
+        "compute": 33,
+        "idle.input": 5,
+        "idle.python": 2,
+    }
 
 
 def test_what_lies_between_two_marked_steps_belongs_to_the_second():
@@ -75,7 +80,10 @@ def test_a_phase_around_whole_steps_says_nothing_of_them():
         is_sync=np.append(of.is_sync, False),
     )
     order = np.lexsort((-whole.end_ns, whole.start_ns))
-    columns = {name: getattr(whole, name)[order] for name in ("phase", "name", "step", "start_ns", "end_ns", "is_sync")}
+    columns = {
+        name: getattr(whole, name)[order]
+        for name in ("phase", "name", "step", "start_ns", "end_ns", "is_sync")
+    }
     assert parts([replace(told, phases=Phases(**columns))]) == {"total": 105, "compute": 90, "idle.input": 15}
 
 
@@ -89,6 +97,14 @@ def test_ends_that_do_not_wait_are_no_meetings():
     marked = analyse_marks(job([["f10 b20"] * 9, ["f10 _50 b20"] * 9], meets=""))
     assert all(not each.peers for each in marked.analyses)
     assert "does not wait" in marked.withheld[0].why
+
+
+def test_a_phase_that_is_none_leaves_the_other_meetings_as_they_are():
+    lines = ["f10 m3 b20"] * 9, ["f10 _50 m3 b20"] * 9
+    whole, alone = analyse_marks(job(lines)), analyse_marks(job(lines, meets="b"))
+    for told, phase in ((whole, "m"), (alone, "b")):
+        wait = told.analyses[0].devices[0].accounting.communication_exposed_ns
+        assert wait >= 9 * 50 * MS, phase
 
 
 def test_captured_stalled_and_shadow_steps_are_in_no_sum():
@@ -124,9 +140,9 @@ def test_a_range_of_steps_is_judged_alone():
 # ── laws ──
 
 TOKEN = st.tuples(st.sampled_from("dfoclge_"), st.integers(0, 30)).map(lambda each: f"{each[0]}{each[1]}")
-LINE = st.tuples(st.lists(TOKEN, max_size=5), st.integers(1, 20), st.lists(TOKEN, max_size=4), st.booleans()).map(
-    lambda each: " ".join([*each[0], *(["|"] if each[3] else []), f"f1 b{each[1]}", *each[2]])
-)
+LINE = st.tuples(
+    st.lists(TOKEN, max_size=5), st.integers(1, 20), st.lists(TOKEN, max_size=4), st.booleans()
+).map(lambda each: " ".join([*each[0], *(["|"] if each[3] else []), f"f1 b{each[1]}", *each[2]]))
 
 
 @st.composite
@@ -150,7 +166,10 @@ def test_the_parts_of_every_step_are_its_time_exactly(lines):
         for of in steps.values():
             idle = sum(ns for name, ns in of.items() if name.startswith("idle."))
             assert idle == of["idle_ns"]
-            assert of["compute_ns"] + of["communication_exposed_ns"] + of["copy_exposed_ns"] + idle == of["total_ns"]
+            assert (
+                of["compute_ns"] + of["communication_exposed_ns"] + of["copy_exposed_ns"] + idle
+                == of["total_ns"]
+            )
 
 
 @settings(max_examples=40, deadline=None)

@@ -14,7 +14,7 @@ from stepscope.model.error import InputError, UsageError
 from stepscope.model.sample import Telemetry
 from stepscope.offline import diagnose
 from stepscope.sources.catalog.spool import read_spool
-from stepscope.sources.formats.spool import is_spool
+from stepscope.sources.formats.spool import batches_of, is_spool, open_spool
 from tests.agent.made import HOST, NS, START_NS, device, event, job, marked, samples, series
 
 MINUTE_NS = 60 * NS
@@ -85,6 +85,16 @@ def test_a_batch_that_is_there_twice_counts_once(tmp_path: Path) -> None:
     found = read_spool(str(folder))
     assert found.telemetry[0].num_samples == 2
     assert _notes(found.telemetry)["spool_duplicate"][0] == 1
+
+
+def test_a_segment_that_the_agent_drops_while_it_is_read_is_no_fault(tmp_path: Path) -> None:
+    folder = _write(tmp_path / "s", [_power([float(n)] * 40, 40 * n) for n in range(30)], segment_bytes=4000)
+    content = open_spool(str(folder))
+    batches = batches_of(content)
+    next(batches)
+    sorted(folder.glob("*.spool"))[2].unlink()
+    assert 10 < 1 + len(list(batches)) < 30
+    assert content.faults == []
 
 
 def test_spools_of_two_nodes_in_one_folder_are_two_sources(tmp_path: Path) -> None:

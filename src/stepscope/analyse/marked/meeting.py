@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +21,7 @@ from stepscope.model.trace import I64
 ENDS_NS = 2_000_000
 """Processes wake up so late after a collective that is over."""
 MOST_BROKEN = 0.1
-"""Where more of the meetings than this are left before the last rank came, they are none."""
+"""Where more of the meetings of one phase than this are left before the last rank came, they are none."""
 ORDERS = 256
 """Meetings of one phase and step that are told apart."""
 
@@ -28,7 +29,8 @@ ORDERS = 256
 @dataclass(frozen=True, slots=True)
 class Meetings:
     """Of each rank, by start: `key` is equal on all ranks that meet, `step` the step's number, `wait_ns`
-    until the last rank came (0 of what was met alone). `why_not` where no rank waits for another in them."""
+    until the last rank came. What a rank met alone is left out. `why_not` where no rank waits for another
+    in them."""
 
     rows: tuple[Met, ...]
     why_not: str | None = None
@@ -46,6 +48,16 @@ class Met:
 
     def __len__(self) -> int:
         return len(self.key)
+
+    def take(self, chosen: npt.NDArray[np.bool_]) -> Met:
+        """The chosen ones."""
+        return Met(
+            self.key[chosen],
+            self.step[chosen],
+            self.start_ns[chosen],
+            self.end_ns[chosen],
+            self.wait_ns[chosen],
+        )
 
     @property
     def waits(self) -> Intervals:
@@ -116,20 +128,23 @@ def meetings(ranks: Sequence[RankMarks], tiles: Sequence[Tiles]) -> Meetings:
     several = count > 1
     if not several.any():
         return Meetings(tuple(rows), "no two ranks have a meeting of the same step and order")
-    broken = float((last - soonest > ENDS_NS)[several].mean())
-    if broken > MOST_BROKEN:
+    token = np.zeros(len(count), dtype=np.int64)
+    token[which] = key % ORDERS
+    is_broken = last - soonest > ENDS_NS
+    share = {t: float(is_broken[several & (token == t)].mean()) for t in np.unique(token[several]).tolist()}
+    holds = np.isin(token, [t for t, broken in share.items() if broken <= MOST_BROKEN]) & several
+    if not holds.any():
         return Meetings(
             tuple(rows),
-            f"in {100 * broken:.0f} % of the phases that are marked as meetings a rank leaves before the "
-            f"last one "
-            "comes: the host does not wait there",
+            f"in {100 * min(share.values()):.0f} % of the phases that are marked as meetings a rank leaves "
+            "before the last one comes: the host does not wait there",
         )
-    wait = np.where(several[which], np.clip(last[which] - start, 0, np.maximum(end - start, 0)), 0)
+    wait = np.where(holds[which], np.clip(last[which] - start, 0, np.maximum(end - start, 0)), 0)
     bounds = np.searchsorted(rank, np.arange(len(rows) + 1)).tolist()
     return Meetings(
         tuple(
-            replace(each, wait_ns=wait[low:high])
-            for each, low, high in zip(rows, bounds, bounds[1:], strict=False)
+            replace(each, wait_ns=wait[low:high]).take(holds[which[low:high]])
+            for each, (low, high) in zip(rows, pairwise(bounds), strict=True)
         )
     )
 

@@ -20,7 +20,8 @@ from stepscope.model.trace import ABSENT_I64, I64
 
 GROUP = "marks"
 MOST_CELLS, LEAST_STEPS = 16_000, 200
-"""Ranks are held against each other over the last steps of each, so many in all, and at least so many of each."""
+"""Ranks are held against each other over the last steps of each, so many in all, and at least so many of
+each."""
 
 
 def most_steps(num_ranks: int) -> int:

@@ -97,11 +97,16 @@ def batches_of(content: Content) -> Iterator[Batch]:
     seen: set[tuple[str, int]] = set()
     whole = sha256()
     for _, _, path in sorted(heads):
-        data = _data(path)
+        try:
+            data = _data(path)
+            header = header_of(data, path)
+        except InputError as error:
+            if os.path.exists(path):  # else the agent made room meanwhile
+                content.faults.append((path, 0, error.what, os.path.getsize(path)))
+            continue
         whole.update(data)
         content.num_bytes += len(data)
         faults: list[Fault] = []
-        header = header_of(data, path)
         for frame in frames_of(data, header, faults):
             if (header.agent, frame.seq) in seen:
                 content.num_duplicates += 1
