@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stepscope.agent import line
+from stepscope.agent.catalog.rings import newest_ns
 from stepscope.agent.clock import Clock, RealClock, ScaledClock
 from stepscope.agent.context import RUN_DIRS, Context
 from stepscope.agent.loop import Loop
@@ -130,12 +131,15 @@ class Sink:
 
 def context_of(wanted: Wanted, agent: str) -> Context:
     """What sources are made from."""
-    clock: Clock = RealClock() if wanted.time_scale == 1.0 else ScaledClock(wanted.time_scale)
+    run_dirs = wanted.run_dirs or RUN_DIRS
+    clock: Clock = RealClock()
+    if wanted.time_scale != 1.0:  # the simulated clock began to run so when its rings were made
+        clock = ScaledClock(wanted.time_scale, newest_ns(run_dirs))
     return Context(
         host=wanted.host,
         agent=agent,
         clock=clock,
-        run_dirs=wanted.run_dirs or RUN_DIRS,
+        run_dirs=run_dirs,
         exporters=wanted.exporters,
         has_default_exporter=not wanted.exporters,
         nccl_logs=wanted.nccl_logs,
