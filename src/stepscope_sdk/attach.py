@@ -62,7 +62,9 @@ def _say_fault(error: BaseException) -> None:
     last = error.__traceback__
     while last is not None and last.tb_next is not None:
         last = last.tb_next
-    where = "" if last is None else f" at {os.path.basename(last.tb_frame.f_code.co_filename)}:{last.tb_lineno}"
+    where = (
+        "" if last is None else f" at {os.path.basename(last.tb_frame.f_code.co_filename)}:{last.tb_lineno}"
+    )
     _note(FAULT, f"{type(error).__name__}: {error}{where}")
 
 

@@ -230,7 +230,11 @@ def _wrap_distributed(torch: Any, marks: Marks, wrapper: Wrapper) -> None:
     def know(token: Any, result: Any) -> None:
         if distributed.is_initialized():
             local = getattr(distributed, "get_node_local_rank", lambda fallback_rank: -1)(fallback_rank=-1)
-            marks.world = (distributed.get_world_size(), distributed.get_rank(), local if local >= 0 else None)
+            marks.world = (
+                distributed.get_world_size(),
+                distributed.get_rank(),
+                local if local >= 0 else None,
+            )
             if marks.monitor is not None:
                 marks._call("world", *marks.world)
 

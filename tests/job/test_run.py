@@ -49,7 +49,9 @@ class Ran:
         return max(ranks.count(rank) for rank in set(ranks))
 
 
-def start(folder: Path, *words: str, options: tuple[str, ...] = ("--capture", "off")) -> subprocess.Popen[str]:
+def start(
+    folder: Path, *words: str, options: tuple[str, ...] = ("--capture", "off")
+) -> subprocess.Popen[str]:
     """Start `stepscope run`, all of whose own files lie in `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("STEPSCOPE_")}
@@ -122,7 +124,9 @@ def test_a_pause_after_every_20th_step_is_periodic_and_not_the_loader(script):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("where", "phase"), [("before", "preprocess"), ("start", "preprocess"), ("after", "python")])
+@pytest.mark.parametrize(
+    ("where", "phase"), [("before", "preprocess"), ("start", "preprocess"), ("after", "python")]
+)
 def test_a_late_rank_has_the_same_rank_and_cost_wherever_it_sleeps(script, where, phase):
     words = ("ranks.py", where)
     if where == "after":  # the others fork their ranks
@@ -177,7 +181,10 @@ def test_a_command_that_is_killed_has_its_verdict_too(tmp_path):
     if python is None:
         pytest.skip(NO_TORCH)
     process = start(tmp_path, python, "-W", "ignore", "plain.py", "forever")
-    wait_for(lambda: any(each.stat().st_size > 100_000 for each in tmp_path.glob("stepscope-run-*/rings/*")), process)
+    wait_for(
+        lambda: any(each.stat().st_size > 100_000 for each in tmp_path.glob("stepscope-run-*/rings/*")),
+        process,
+    )
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     os.kill(int(children[0]), signal.SIGKILL)
     ran = ended(tmp_path, process)

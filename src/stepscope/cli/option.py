@@ -73,9 +73,7 @@ def console(is_error: bool = False) -> Console:
     return Ours(highlight=False, stderr=is_error)
 
 
-def put_report(
-    report: Report, form: str, lang: Lang, output: str | None, *, is_error: bool = False
-) -> None:
+def put_report(report: Report, form: str, lang: Lang, output: str | None, *, is_error: bool = False) -> None:
     """Put the report out in one of `FORMATS`; without a file to stdout, or to stderr where it is not ours."""
     if form == "json":
         from stepscope.views import json

@@ -104,9 +104,5 @@ class _Ring:
 
 def _runs(numbers: list[int], most: int) -> list[tuple[int, int]]:
     """Stretches of records that lie side by side in a ring of `most` records."""
-    cuts = [
-        n
-        for n in range(1, len(numbers))
-        if numbers[n] != numbers[n - 1] + 1 or numbers[n] % most == 0
-    ]
+    cuts = [n for n in range(1, len(numbers)) if numbers[n] != numbers[n - 1] + 1 or numbers[n] % most == 0]
     return list(zip([0, *cuts], [*cuts, len(numbers)], strict=True))

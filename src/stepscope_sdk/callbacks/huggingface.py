@@ -34,7 +34,9 @@ def _made() -> type:
             self._tokens = 0
             self._micro = 0
 
-        def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any) -> None:
+        def on_train_begin(
+            self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any
+        ) -> None:
             self._turn = Turn()
             self._tokens, self._micro = int(state.num_input_tokens_seen or 0), 0
             if world() > 1:

@@ -12,7 +12,9 @@ def model() -> nn.Module:
     """A small perceptron."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 10))
+    return nn.Sequential(
+        nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 10)
+    )
 
 
 def batch() -> tuple[torch.Tensor, torch.Tensor]:
