@@ -406,9 +406,8 @@ def agent_page() -> str:
     text = (ROOT / "docs/reference/agent.md").read_text(encoding="utf-8")
     for mark, rows in (("|---|---|---|---|---|\n", profiles), ("|---|---|---|---|\n", sources)):
         before, found, rest = text.partition("|\n" + mark)
-        text = (
-            before + found + "\n".join(rows) + "\n\n" + rest.partition("\n\n" if rest[:1] == "|" else "\n")[2]
-        )
+        after = rest.partition("\n\n" if rest[:1] == "|" else "\n")[2]
+        text = before + found + "\n".join(rows) + "\n\n" + after
     return text
 
 
