@@ -11,8 +11,9 @@ comma := ,
 PYTEST_JOBS ?= 2
 PYTEST_ARGS ?=
 FUZZ_SECONDS ?= 60
+SOAK_HOURS ?= 24
 
-.PHONY: help demo test check bench docs fuzz format clean
+.PHONY: help demo test check bench docs fuzz soak format clean
 
 help: ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -62,12 +63,17 @@ bench: $(STAMP) $(NATIVE_STAMP) ## speed and memory beside the peer, in one run
 	$(PY) -m bench.run
 	$(PY) -m bench.ranks
 	$(PY) -m bench.faults
+	$(PY) -m bench.sdk
+	$(PY) -m bench.agent
 
 docs: $(STAMP) ## generated reference pages and the README's output
 	$(PY) tools/make_docs.py
 
 fuzz: $(STAMP) $(NATIVE_STAMP) ## the native parser, coverage-guided where clang exists; FUZZ_SECONDS=60
 	@bash tests/trace/fuzz/run.sh $(FUZZ_SECONDS)
+
+soak: $(STAMP) ## a node's day through the agent's spool; SOAK_HOURS=24
+	$(PY) -m tests.agent.soak $(SOAK_HOURS)
 
 clean: ## all that was made, the virtual environment included
 	rm -rf $(VENV) .bench .fuzz build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

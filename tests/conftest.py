@@ -28,3 +28,11 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no shared data: {folder} is absent (set STEPSCOPE_SHARED_DATA)")
     return folder
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What tests want to be seen although they pass: `record_property("shown", …)`."""
+    for report in terminalreporter.getreports("passed"):
+        for name, value in report.user_properties:
+            if name == "shown":
+                terminalreporter.write_line(f"{report.nodeid}: {value}")

@@ -338,10 +338,82 @@ def simulate_page() -> str:
         )
     text = (ROOT / "docs/reference/simulate.md").read_text(encoding="utf-8")
     before, mark, rest = text.partition("|---|---|---|---|---|---|\n")
-    return before + mark + "\n".join(rows) + "\n\n" + rest.partition("\n\n")[2]
+    text = before + mark + "\n".join(rows) + "\n\n" + rest.partition("\n\n")[2]
+    for mark, table in (
+        ("| | path | |\n|---|---|---|\n", live_pages()),
+        ("| event | every |\n|---|---|\n", live_events()),
+    ):
+        before, _, rest = text.partition(mark)
+        text = before + mark + "\n".join(table) + "\n\n" + rest.partition("\n\n")[2]
+    return text
+
+
+def live_pages() -> list[str]:
+    """Rows of what a served job answers."""
+    from stepscope.simulate.serve.http import PAGES
+
+    return [
+        f"| {method} | {', '.join(f'`{each}`' for each in path.split(', '))} | {meaning} |"
+        for method, path, meaning in PAGES
+    ]
+
+
+def live_events() -> list[str]:
+    """Rows of what a served job with `--events` does now and then."""
+    from stepscope.simulate.serve.switch import EVENTS, RATE_FACTOR, RATE_PERIOD, RESTART_PERIOD
+
+    rows = [(f"`{fault}` as above", period) for fault, period in EVENTS]
+    rows.append((f"the learning rate is multiplied by {RATE_FACTOR:g}", RATE_PERIOD))
+    rows.append(
+        ("exporters restart: they answer nothing for 3 s, then without profiling fields", RESTART_PERIOD)
+    )
+    return [f"| {what} | {period} steps |" for what, period in rows]
+
+
+def step_ring_page() -> str:
+    """docs/reference/step-ring.md with its tables, from the layout."""
+    from tools.ring_layout import with_tables
+
+    return with_tables((ROOT / "docs/reference/step-ring.md").read_text(encoding="utf-8"))
+
+
+def step_ring_header() -> str:
+    """docs/reference/step_ring.h."""
+    from tools.ring_layout import c_header
+
+    return c_header()
+
+
+def agent_page() -> str:
+    """docs/reference/agent.md with its tables of profiles and sources, from the catalogue."""
+    from stepscope.agent.profile import PROFILES
+    from stepscope.agent.source import kinds
+
+    def seconds(ns: int) -> str:
+        return f"{ns / 1e9:g} s"
+
+    profiles = [
+        f"| `{each.name}` | {seconds(each.idle_ns)} | {seconds(each.busy_ns)} | {seconds(each.hold_ns)} | "
+        f"{each.meaning} |"
+        for each in PROFILES.values()
+    ]
+    sources = [
+        f"| `{each.name}` | {each.title} | "
+        + (seconds(each.fixed_ns) if each.fixed_ns else f"the profile's, at least {seconds(each.least_ns)}")
+        + f" | {each.gives} |"
+        for each in sorted(kinds(), key=lambda each: each.name)
+    ]
+    text = (ROOT / "docs/reference/agent.md").read_text(encoding="utf-8")
+    for mark, rows in (("|---|---|---|---|---|\n", profiles), ("|---|---|---|---|\n", sources)):
+        before, found, rest = text.partition("|\n" + mark)
+        text = (
+            before + found + "\n".join(rows) + "\n\n" + rest.partition("\n\n" if rest[:1] == "|" else "\n")[2]
+        )
+    return text
 
 
 PAGES: dict[str, Callable[[], str]] = {
+    "docs/reference/agent.md": agent_page,
     "docs/reference/cli.md": cli_page,
     "docs/reference/simulate.md": simulate_page,
     "docs/reference/report.md": report_page,
@@ -350,6 +422,8 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/reference/ops.schema.json": ops_schema_page,
     "docs/reference/rules.md": rules_page,
     "docs/reference/signals.md": signals_page,
+    "docs/reference/step-ring.md": step_ring_page,
+    "docs/reference/step_ring.h": step_ring_header,
     "README.md": lambda: with_outputs("README.md"),
     "src/stepscope/model/redact/own_words.txt": own_words,
     "docs/tutorial.md": lambda: with_outputs("docs/tutorial.md"),

@@ -62,7 +62,9 @@ HEADER = (
     Field("task", "s", 992, 128, "the platform's own task id, by a configured environment name"),
     Field("framework", "s", 1120, 64, "such as torch 2.13.0, once it is known"),
     Field("script", "s", 1184, 128, "the file name of the training script, without its folder"),
-    Field("device_uuids", "s", 1312, 1024, "UUIDs of visible devices, joined by commas, in the order seen"),
+    Field(
+        "device_uuids", "s", 1312, 1024, "UUIDs joined by commas: of visible devices, later of the one in use"
+    ),
     Field("names", "s", 4096, 4096, "64 names of 64 bytes: of values, custom phases and modules"),
 )
 NAME_BYTES, MAX_NAMES = 64, 64
@@ -107,7 +109,7 @@ KINDS = (
     Kind(10, "capture_begin", "capture id", "place in MODES", "-", "the profiler starts in this step"),
     Kind(11, "capture_end", "capture id", "stall in ns", "bytes of its trace, once written", "it ended"),
     Kind(12, "world", "world size", "rank", "local rank", "the process group is known now"),
-    Kind(13, "exit", "0 where in order", "-", "-", "the process ends; absent after a kill"),
+    Kind(13, "exit", "0 in order, 1 by an exception", "-", "-", "the process ends; absent after a kill"),
 )
 FLAGS = {
     "shadow": 1,  # of a step whose inner marks are left out, to measure what marks cost
@@ -115,6 +117,7 @@ FLAGS = {
     "stalled": 4,  # the step was held up by our own capture: never a finding
     "sync": 8,  # of a phase in which all ranks meet (backward of a data-parallel model, a collective)
     "error": 16,  # it ended by an exception
+    "aside": 32,  # marked in another thread than the one that marks the steps: the step does not wait for it
 }
 PHASES = (
     "init", "data", "forward", "backward", "optimizer", "checkpoint", "eval", "logging", "other", "gc",
@@ -133,11 +136,28 @@ CONTROL = (
     Field("flags", "q", 64, 8, "bits of CAPTURE_FLAGS"),
     Field("crc", "Q", 72, 8, "CRC-32 of bytes 24 to 71"),
     Field("agent_mono_ns", "q", 80, 8, "CLOCK_MONOTONIC of the agent's last look: it is alive"),
+    Field(
+        "trace_dir", "s", 1024, 1024, "written by the training process: its folder of traces, as it sees it"
+    ),
 )
 COMMANDS = ("none", "propose", "commit", "cancel")
 ANSWERS = ("armed", "too_late", "busy", "refused", "cancelled", "done", "failed")
 MODES = ("full", "light")
 CAPTURE_FLAGS = {"stacks": 1, "shapes": 2, "memory": 4}
+TRACES = "traces"
+"""Folder of traces beside the rings, where `trace_dir` is not to be seen (another mount namespace)."""
+
+
+def control_path(ring_path: str) -> str:
+    """The control file of a ring."""
+    return ring_path.removesuffix(SUFFIX) + CONTROL_SUFFIX
+
+
+def trace_place(ring_path: str, capture: int) -> str:
+    """Where a capture's trace of the process of this ring lies in the folder of traces: a folder a capture,
+    a file a rank, as the ring's own name tells it."""
+    stem = ring_path.rsplit("/", 1)[-1].removesuffix(SUFFIX)
+    return f"capture-{capture}/{stem}.json.gz"
 
 
 def place(fields: tuple[Field, ...], name: str) -> Field:

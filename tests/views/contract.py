@@ -136,7 +136,7 @@ SHAPE: dict[str, Any] = {
             "start_ns!": 0,
             "end_ns!": 0,
             "dur_ns!": 0,
-            "use!": "counted|partial|warm_up|no_device_data|marked",
+            "use!": "counted|partial|warm_up|no_device_data|marked|captured",
             "rank": 0,
             "why": "…",
             "input": 0,
@@ -525,6 +525,7 @@ SHAPE: dict[str, Any] = {
                 "of!": "…",
                 "overlaps_with": ["…"],
                 "num_steps": 0,
+                "steps_share": 0.0,
                 "is_bound": True,
             },
             "culprits": [

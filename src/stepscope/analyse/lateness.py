@@ -350,7 +350,8 @@ def _kernels(
     own = tables[rank].kernels
     if not len(own):
         is_more = float(np.nanmean(late.num_kernels[rank, columns])) > SAME_KERNELS
-        return ("more_work" if is_more else "unknown"), None
+        # Marks name the phase that took longer, and not why.
+        return ("more_work" if is_more else "unknown"), tables[rank].culprits.get("compute")
     more_ns, slower_ns, name = _held_against(tables, rank, [p for p in range(len(tables)) if p != rank])
     if more_ns <= 0 and slower_ns <= 0:
         return "unknown", None

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from stepscope.analyse.window import StepUses, step_uses
 from stepscope.model import report
+from stepscope.model.report import StepUse
 from stepscope.model.trace import I64, Trace
 from stepscope.trace.health import Issue
 from stepscope.trace.host_cause import PHASES
@@ -95,6 +98,7 @@ def use_steps(
         kernels=kernels,
         marks={phase: threads.driving_time(phase) for phase in PHASES},
         compile_time=threads.driving_time("compile"),
+        left_out=_left_out(trace.metadata),
     )
     in_scope = uses.mask("counted", "marked")
     if wanted is not None:
@@ -103,6 +107,18 @@ def use_steps(
     in_counted = np.isin(step_of_call, np.flatnonzero(counted))
     per_step = float(in_counted.sum() / counted.sum()) if counted.any() else None
     return UsedSteps(steps, uses, in_scope, counted, per_step), _issues(steps, uses)
+
+
+def _left_out(metadata: Mapping[str, Any]) -> dict[int, tuple[StepUse, str]]:
+    """Steps that our own captures say do not count."""
+    told = metadata.get("stepscope")
+    rows: tuple[tuple[str, StepUse, str], ...] = (
+        ("dropped_step", "warm_up", "the first step of a capture: the profiler was beginning"),
+        ("cut_step", "partial", "a light trace: its beginning was not kept"),
+    )
+    if not isinstance(told, dict):
+        return {}
+    return {told[name]: (use, why) for name, use, why in rows if type(told.get(name)) is int}
 
 
 def _issues(steps: Steps, uses: StepUses) -> list[Issue]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
@@ -52,12 +54,14 @@ def step_uses(
     kernels: I64 | None,
     marks: dict[str, Intervals],
     compile_time: Intervals,
+    left_out: Mapping[int, tuple[StepUse, str]] = MappingProxyType({}),
 ) -> StepUses:
     """Judge every step.
 
     `launches`, `linked`, `kernels`: per step, launch calls in its tile, those with device work, and device
     activities launched there; `None` where the trace has no device work. `marks`: phase name -> when it
-    was open. A step without any launch cannot lack device data.
+    was open. A step without any launch cannot lack device data. `left_out`: step number -> how it is used and
+    why, where whoever recorded it says so; not where it is the only one.
     """
     num = len(steps)
     duration = steps.end_ns - steps.start_ns
@@ -75,7 +79,11 @@ def step_uses(
     for i in range(num):
         phase = next((name for name, ns in marked.items() if ns[i] >= MARKED_SHARE * duration[i] > 0), None)
         is_edge = i in (0, num - 1)
-        if blank[i]:
+        said = left_out.get(int(steps.number[i])) if num > 1 else None
+        if said is not None:
+            use.append(said[0])
+            why.append(said[1])
+        elif blank[i]:
             use.append("no_device_data")
             why.append("device data missing: launches were recorded, their kernels were not")
         elif i == num - 1 > 0 and _is_stub(duration) and (launches is None or launches[i] == 0):

@@ -19,7 +19,7 @@ import click
 from stepscope.model.error import StepscopeError, UsageError
 from stepscope.version import VERSION
 
-VERBS = ("diagnose", "demo", "doctor", "rules", "explain", "export", "simulate", "mcp")
+VERBS = ("diagnose", "run", "demo", "doctor", "rules", "explain", "export", "simulate", "agent", "mcp")
 
 EXIT_OURS = 70
 EXIT_INTERRUPTED = 130

@@ -47,7 +47,7 @@ def _as_flops(ctx: click.Context, param: click.Parameter, value: str | None) -> 
     "--telemetry",
     multiple=True,
     metavar="FILE|DIR|URL",
-    help="Counters of devices and hosts: exporter scrapes, nvidia-smi, dcgmi, or "
+    help="Counters of devices and hosts: exporter scrapes, nvidia-smi, dcgmi, an agent's spool, or "
     "prometheus+http://HOST:9090. "
     "May be given several times, also without a trace.",
 )
@@ -70,7 +70,7 @@ def _as_flops(ctx: click.Context, param: click.Parameter, value: str | None) -> 
 )
 @click.option("--steps", metavar="A:B", callback=as_range, help="Only these steps, both ends included.")
 @click.option("--rank", type=click.IntRange(min=0), metavar="N", help="Only this rank.")
-@click.option("--job", metavar="ID", help="The job's name, for the report.")
+@click.option("--job", metavar="ID", help="The job's name, for the report; of a spool, which job to read.")
 @option.format_option(*option.FORMATS)
 @option.output_option
 @option.lang_option

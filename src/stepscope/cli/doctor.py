@@ -97,8 +97,10 @@ def _print(checks: list[Check], page: Page) -> None:
 
 def examine() -> list[Check]:
     """Every check, in the order in which they matter."""
+    from stepscope.cli.doctor_mark import clock, run_folder
+
     looks: tuple[Callable[[], list[Check]], ...] = (
-        _loader, _torch, _nvidia, _counters, _other_devices, _exporters, _py_spy, _room,
+        _loader, _torch, _nvidia, _counters, _other_devices, _exporters, _py_spy, _room, run_folder, clock,
     )  # fmt: skip
     return [check for look in looks for check in look()]
 

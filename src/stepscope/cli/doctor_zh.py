@@ -16,6 +16,8 @@ NAMES = {
     "exporters": "指标导出器",
     "room for traces": "trace 可用空间",
     "shared memory": "共享内存",
+    "run directory": "运行目录",
+    "clock source": "时钟源",
 }
 
 FOUND: tuple[tuple[str, str], ...] = (
@@ -42,6 +44,15 @@ FOUND: tuple[tuple[str, str], ...] = (
     (r"the least capture for a host that is late", "主机迟缓时所需的最少采集"),
     (r"(.*), but this user may not attach", r"\1，但此用户不得附加到进程"),
     (r"(\S+ GB) free in (.*)", r"\2 中可用 \1"),
+    (r"(\S+): a mark makes no system call", r"\1：标记不产生系统调用"),
+    (r"(\S+): each mark reads the clock by a system call, twice", r"\1：每个标记通过系统调用读取时钟两次"),
+    (r"(.+) will be made by the first process that marks", r"\1 将由首个打标记的进程创建"),
+    (r"(.+) is not there and cannot be made", r"\1 不存在，也无法创建"),
+    (r"not usable: (.*)", r"不可用：\1"),
+    (r"(.+) is no folder", r"\1 不是目录"),
+    (r"(.+) is not safe: all may write there without a sticky bit", r"\1 不安全：所有人可写且无粘滞位"),
+    (r"(.+) may not be written by this user", r"此用户不能写入 \1"),
+    (r"(.+), rings there now: (\S+)", r"\1，现有环形缓冲文件：\2"),
 )
 
 

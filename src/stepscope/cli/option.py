@@ -62,36 +62,36 @@ def output_option(function: F) -> F:
     )(function)
 
 
-def console() -> Console:
-    """A console on stdout: colour only where it is a terminal (`NO_COLOR`, `FORCE_COLOR` hold)."""
+def console(is_error: bool = False) -> Console:
+    """A console on stdout, or on stderr: colour only where it is a terminal (`NO_COLOR`, `FORCE_COLOR` hold)."""
     from rich.console import Console
 
     class Ours(Console):
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError  # for the outer wall: rich would end with 1, which means a finding here
 
-    return Ours(highlight=False)
+    return Ours(highlight=False, stderr=is_error)
 
 
-def put_report(report: Report, form: str, lang: Lang, output: str | None) -> None:
-    """Put the report out in one of `FORMATS`."""
+def put_report(report: Report, form: str, lang: Lang, output: str | None, *, is_error: bool = False) -> None:
+    """Put the report out in one of `FORMATS`; without a file to stdout, or to stderr where it is not ours."""
     if form == "json":
         from stepscope.views import json
 
-        put(json.render(report).encode(), output)
+        put(json.render(report).encode(), output, is_error)
     elif form == "markdown":
         from stepscope.views import markdown
 
-        put(markdown.render(report, lang).encode(), output)
+        put(markdown.render(report, lang).encode(), output, is_error)
     elif form == "html":
         from stepscope.views import html
 
-        put(html.render(report, lang).encode(), output)
+        put(html.render(report, lang).encode(), output, is_error)
     else:
         from stepscope.views.terminal import render_report
 
         if output is None or output == "-":
-            render_report(report, console(), lang)
+            render_report(report, console(is_error and output is None), lang)
         else:
             import io
 
@@ -102,13 +102,14 @@ def put_report(report: Report, form: str, lang: Lang, output: str | None) -> Non
             put(sink.getvalue().encode(), output)
 
 
-def put(data: bytes, output: str | None) -> None:
-    """Write to stdout, or to a file that appears whole or not at all."""
+def put(data: bytes, output: str | None, is_error: bool = False) -> None:
+    """Write to stdout, or stderr, or to a file that appears whole or not at all."""
     if output is None or output == "-":
-        sys.stdout.flush()
-        stream = getattr(sys.stdout, "buffer", None)
+        text = sys.stderr if is_error and output is None else sys.stdout
+        text.flush()
+        stream = getattr(text, "buffer", None)
         if stream is None:
-            sys.stdout.write(data.decode())
+            text.write(data.decode())
         else:
             stream.write(data)
             stream.flush()

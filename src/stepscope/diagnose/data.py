@@ -20,7 +20,7 @@ def missing_ranks(analyses: Sequence[RankAnalysis], inputs: Sequence[report.Inpu
     """How many ranks of the job are in no analysis, nor in an input that was left out on request."""
     world = max((a.world_size for a in analyses if a.world_size is not None), default=0)
     seen = {a.rank for a in analyses} | {
-        i.rank for i in inputs if i.kind == "trace" and i.rank is not None and i.error is None
+        i.rank for i in inputs if i.kind in ("trace", "steps") and i.rank is not None and i.error is None
     }
     return max(0, world - len(seen)) if analyses else 0
 
@@ -58,7 +58,7 @@ def health(
     if missing and not any(issue.code == "rank_missing" for issue in issues):
         world = max(a.world_size or 0 for a in analyses)
         seen = {a.rank for a in analyses if a.rank is not None} | {
-            i.rank for i in inputs if i.kind == "trace" and i.rank is not None and i.error is None
+            i.rank for i in inputs if i.kind in ("trace", "steps") and i.rank is not None and i.error is None
         }
         lacking = [rank for rank in range(min(world, MOST_NAMED)) if rank not in seen]
         given = f"{world - missing} of {world} ranks were given"

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import numpy as np
+
+from stepscope.analyse.account import told_steps as spaced_steps
 from stepscope.analyse.gradient import with_peers
+from stepscope.analyse.marked.rank import NOT_MARKED, Marked
 from stepscope.analyse.memory.estimate import Training
 from stepscope.analyse.replay.job import replay
 from stepscope.diagnose import card, data, memory, verdict, word
@@ -13,6 +17,7 @@ from stepscope.diagnose.estimate import estimates
 from stepscope.diagnose.finding import findings
 from stepscope.diagnose.job import join_ranks
 from stepscope.diagnose.look import look
+from stepscope.diagnose.marked import beside_traces, without_traced
 from stepscope.diagnose.note import notes
 from stepscope.diagnose.picture import thinned, timelines
 from stepscope.diagnose.question import next_command, undecided
@@ -65,6 +70,16 @@ def _most_rows(num_analyses: int) -> int:
     return max(LEAST_ROWS, MOST_ROWS // max(num_analyses, 1))
 
 
+MOST_STEPS = 2_000
+"""Steps of a rank that are listed one by one: a run by its marks may have a hundred thousand."""
+
+
+def told_steps(analysis: RankAnalysis) -> Sequence[report.Step]:
+    """The steps of one rank, of very many the slowest and evenly spaced ones."""
+    took = np.array([step.dur_ns for step in analysis.steps], dtype=np.int64)
+    return [analysis.steps[n] for n in spaced_steps(took, MOST_STEPS).tolist()]
+
+
 def _replay(analyses: Sequence[RankAnalysis]) -> report.Replay | None:
     """Of one device alone: several ranks wait for each other, and only the join knows for whom."""
     programs = [device.program for analysis in analyses for device in analysis.devices]
@@ -78,9 +93,10 @@ def diagnose(
     snapshots: Sequence[report.Memory] = (),
     telemetry: Sequence[Telemetry] = (),
     logs: Sequence[Log] = (),
+    marked: Marked = NOT_MARKED,
 ) -> report.Report:
     """The report of `diagnosed`."""
-    return diagnosed(analyses, inputs, options, snapshots, telemetry, logs)[0]
+    return diagnosed(analyses, inputs, options, snapshots, telemetry, logs, marked)[0]
 
 
 def diagnosed(
@@ -90,26 +106,41 @@ def diagnosed(
     snapshots: Sequence[report.Memory] = (),
     telemetry: Sequence[Telemetry] = (),
     logs: Sequence[Log] = (),
+    marked: Marked = NOT_MARKED,
 ) -> tuple[report.Report, tuple[Row, ...]]:
     """The report of these ranks and of memory `snapshots`, which need not be of any of them; and every device
     with the facts that rules were judged on.
 
     `telemetry` and `logs` are joined to the ranks, or judged alone where there are none. `inputs` are named
-    in the next command; one with an error is only listed.
+    in the next command; one with an error is only listed. `marked` are the ranks by their own marks: they
+    are the ranks where there are no traces.
     """
+    beside_marks, analyses = (marked.analyses, analyses) if analyses else ((), marked.analyses)
     analyses, alone = memory.with_snapshots(of_files(analyses, inputs), snapshots)
     job = join_ranks(analyses)
+    if not beside_marks:
+        job = replace(job, withheld=(*job.withheld, *marked.withheld))
     beside = beside_ranks(job.analyses, telemetry, logs, job.tables)
     analyses = beside.analyses
     accounting = tuple(row for analysis in analyses for row in analysis.accounting)
     rows = judged_rows(with_peers(analyses), options.catalog)
     bare = memory.bare_rows(alone, options.catalog)
     bare += [judged(each, None, list(options.catalog)) for each in beside.alone]
+    of_run = beside_traces(beside_marks, rows, options.catalog)
+    late = job if job.joined is not None or of_run.job is None else of_run.job
     health = data.health(
         analyses, inputs, options.catalog, job, beside.issues, has_others=bool(bare) or beside.has_any
     )
     is_whole = data.is_whole_job(analyses)
-    told = findings([*rows, *bare], is_whole, options.job, options.lang, job.late_ranks)
+    told = findings(
+        [*rows, *bare, *of_run.rows],
+        is_whole,
+        options.job,
+        options.lang,
+        late.late_ranks,
+        tuple(options.catalog),
+    )
+    told = without_traced(told, of_run, rows)
     found = [each.finding for each in told]
     most = _most_rows(len(analyses))
     operators = tuple(operator for analysis in analyses for operator in analysis.operators[:most])
@@ -125,8 +156,8 @@ def diagnosed(
         verdict=answer,
         inputs=tuple(inputs),
         health=health,
-        window=data.window(analyses, inputs, beside.representative),
-        steps=tuple(step for analysis in analyses for step in analysis.steps),
+        window=data.window(analyses, inputs, beside.representative or of_run.representative),
+        steps=tuple(step for analysis in analyses for step in told_steps(analysis)),
         accounting=thinned(accounting, None if in_question is None else in_question.place),
         timelines=timelines(rows, in_question),
         operators=operators,
@@ -136,13 +167,13 @@ def diagnosed(
         efficiency=tuple(row for analysis in analyses for row in analysis.efficiency),
         kernels=tuple(kernel for analysis in analyses for kernel in analysis.kernels[:most]),
         collectives=tuple(c for analysis in analyses for c in analysis.collectives)
-        if job.collectives is None
+        if job.collectives is None or (not beside_marks and marked.analyses)
         else job.collectives,
         clocks=with_telemetry(job.clocks, beside.clocks),
-        stragglers=job.stragglers,
-        lateness=job.lateness,
-        rank_map=job.rank_map,
-        imbalance=job.imbalance,
+        stragglers=late.stragglers,
+        lateness=late.lateness,
+        rank_map=late.rank_map,
+        imbalance=late.imbalance,
         signals=beside.signals,
         events=beside.events,
         progress=beside.progress,

@@ -9,13 +9,14 @@ from types import MappingProxyType
 
 import msgspec
 
-from stepscope.analyse.features import culprits, has_device, part_ns
+from stepscope.analyse.features import culprits, has_device, is_marked, part_ns
 from stepscope.diagnose import word
 from stepscope.diagnose.claim import PEERS, Claim, claims
 from stepscope.diagnose.job import LateRanks
 from stepscope.diagnose.kept import kept_by
 from stepscope.diagnose.onset import onset
 from stepscope.diagnose.row import Once, Row
+from stepscope.diagnose.spell import Held, held
 from stepscope.model import report
 from stepscope.model.analysis import RankAnalysis
 from stepscope.model.feature import Clause, Facts, Feature, Observed
@@ -37,6 +38,9 @@ class Told:
     is_settled: bool
     rule: rules.Rule
     """As it was judged: for a run without a device it speaks of none."""
+    weighs: float | None = None
+    """Of a finding of some steps in a row, the share that decides how grave it is; `None`: that of its
+    cost."""
 
     @property
     def once(self) -> Once | None:
@@ -51,13 +55,16 @@ def findings(
     job: str | None,
     lang: Lang,
     late_ranks: Mapping[str, LateRanks] = MappingProxyType({}),
+    catalog: Sequence[rules.Rule] = (),
 ) -> list[Told]:
     """What fired, in report form and in the report's order. `is_whole`: every rank of the job was given;
-    `late_ranks`: the number that a rule asks for -> who is late for its reason."""
+    `late_ranks`: the number that a rule asks for -> who is late for its reason; the rules of `catalog` are
+    judged on parts of a row's steps, where it has any in which a cause holds."""
     rows = [_without_praise(row) for row in rows]
     result: list[Told] = []
     used: Counter[str] = Counter()
-    for row in rows:
+    for whole in rows:
+        row, parts = held(whole, catalog)
         claimed = claims(row.found, row.observed.device)
         ids = {}
         for found in row.found:
@@ -75,7 +82,77 @@ def findings(
             if found.rule.cost is not None and found.rule.cost.name in late_ranks:
                 finding = _of_late(finding, late_ranks[found.rule.cost.name])
             result.append(Told(finding, row, found.is_settled, found.rule))
+        for part in parts:
+            base = _identity(part.found.rule.id, row.observed)
+            used[base] += 1
+            id_ = base if used[base] == 1 else f"{base}#{used[base]}"
+            result.append(_told_of_part(part, whole, id_, is_whole, job, lang))
+        result = _explained_by_parts(result, row)
     return sorted(_explained_by_peers(result), key=_order)
+
+
+def _explained_by_parts(told: list[Told], row: Row) -> list[Told]:
+    """The findings, with what peers wait for a rank under what keeps it for some steps in a row."""
+
+    def cause_of(each: Told) -> Told | None:
+        own = each.finding.cost
+        if each.row is not row or own is None or own.of != PEERS or each.finding.explained_by is not None:
+            return None
+        return next(
+            (
+                cause
+                for cause in told
+                if cause.weighs is not None
+                and cause.row.observed.rank is row.observed.rank
+                and each.rule.id in cause.rule.explains
+                and cause.finding.cost is not None
+                and cause.finding.cost.time_ns >= ABOUT_AS_LONG * own.time_ns
+            ),
+            None,
+        )
+
+    result = []
+    for each in told:
+        cause = cause_of(each)
+        if cause is not None:
+            finding = msgspec.structs.replace(each.finding, explained_by=cause.finding.id, remedies=())
+            each = replace(each, finding=finding)
+        result.append(each)
+    return result
+
+
+ONGOING_LEAST = 0.01
+"""What has stopped weighs as it did while it held from this share of the whole run on."""
+
+
+def _told_of_part(part: Held, whole: Row, id_: str, is_whole: bool, job: str | None, lang: Lang) -> Told:
+    """The finding of some steps in a row, with what it costs there and in the whole run."""
+    found = _with_all_ranks(_doubted(part.found)) if is_whole else _doubted(part.found)
+    row, rule = part.row, found.rule
+    claimed = claims((found,), row.observed.device)
+    finding = _finding(row, found, claimed, {rule.id: id_}, None, job, lang)
+    cost, total = finding.cost, whole.account.total_ns
+    assert cost is not None
+    share = cost.time_ns / total if total else 0.0
+    weighs = cost.share if part.is_last or share >= ONGOING_LEAST else share
+    starts = {step.step: step.start_ns for step in row.observed.rank.steps}
+    return Told(
+        msgspec.structs.replace(
+            finding,
+            severity="info" if weighs < 0.05 else "warning" if share < 0.20 else finding.severity,
+            onset_step=part.steps[0],
+            onset_ns=starts.get(part.steps[0]),
+            onset_holds=part.is_last,
+            subject=msgspec.structs.replace(finding.subject, steps=part.steps),
+            cost=msgspec.structs.replace(cost, share=share, steps_share=cost.share),
+            # What is over by itself gives no gain to promise.
+            remedies=tuple(msgspec.structs.replace(each, gain_share=None) for each in finding.remedies),
+        ),
+        row,
+        found.is_settled,
+        rule,
+        weighs,
+    )
 
 
 def _without_praise(row: Row) -> Row:
@@ -265,8 +342,14 @@ def _finding(
             num_steps=account.num_steps if account.scope == "steps" and account.num_steps else None,
         ),
         culprits=_named(rule, observed),
-        evidence=tuple(_referenced(evidence, rule, lang) for evidence in found.evidence),
-        unknown=tuple(word.unmeasured(clause, lang) for clause in _unknown(found, row.facts)),
+        evidence=tuple(
+            _referenced(_from_marks(evidence) if is_marked(observed) else evidence, rule, lang)
+            for evidence in found.evidence
+        ),
+        unknown=tuple(
+            word.unmeasured(clause, lang, is_marked=is_marked(observed))
+            for clause in _unknown(found, row.facts)
+        ),
         ruled_out=tuple(
             report.RuledOut(rule=clear.rule.id, because=word.because(clear, lang))
             for clear in row.clear
@@ -305,6 +388,11 @@ def _named(rule: rules.Rule, observed: Observed) -> tuple[report.Named, ...]:
         if whole > 0
     ]
     return tuple(each for place, each in enumerate(named) if place == 0 or each.share >= MIN_SHARE)
+
+
+def _from_marks(evidence: report.Evidence) -> report.Evidence:
+    """Evidence as of the job itself: what a trace would say, its own marks said."""
+    return msgspec.structs.replace(evidence, from_="job") if evidence.from_ == "trace" else evidence
 
 
 def _referenced(evidence: report.Evidence, rule: rules.Rule, lang: Lang) -> report.Evidence:
@@ -361,7 +449,7 @@ def _device_name(observed: Observed) -> str:
     if device.uuid:
         return device.uuid
     if not has_device(observed):
-        return "cpu"
+        return device.kind or "cpu"
     return (
         observed.rank.accelerator if device.index is None else f"{observed.rank.accelerator}:{device.index}"
     )

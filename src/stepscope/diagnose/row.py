@@ -115,7 +115,7 @@ def judged(observed: Observed, place: int | None, catalog: Sequence[rules.Rule])
 
 def of_files(analyses: Sequence[RankAnalysis], inputs: Sequence[report.Input]) -> Sequence[RankAnalysis]:
     """The analyses with the places of their files, where files are all that tells rows without rank apart."""
-    files = [place for place, i in enumerate(inputs) if i.kind == "trace" and i.error is None]
+    files = [place for place, i in enumerate(inputs) if _is_of_rank(i) and i.error is None]
     nameless = [analysis for analysis in analyses if analysis.rank is None]
     if len(files) < 2 or not nameless:
         return analyses
@@ -139,6 +139,11 @@ def of_files(analyses: Sequence[RankAnalysis], inputs: Sequence[report.Input]) -
         )
 
     return [of_file(analysis) for analysis in analyses]
+
+
+def _is_of_rank(each: report.Input) -> bool:
+    """Whether an input is of one rank: a trace, or a ring of its marks (a table of steps is of all)."""
+    return each.kind == "trace" or (each.kind == "steps" and each.format == "step-ring")
 
 
 def _file_at(analysis: RankAnalysis, places: Sequence[int], inputs: Sequence[report.Input]) -> int | None:

@@ -80,7 +80,7 @@ def _elsewhere(devices: Sequence[Device], analyses: Sequence[RankAnalysis]) -> l
             )
         )
     others = [each for each in devices if each.place is None and not each.apart_ns]
-    if others and any(d.accounting.device.kind != "cpu" for a in analyses for d in a.devices):
+    if others and any(d.accounting.device.kind not in report.HOST_KINDS for a in analyses for d in a.devices):
         names = ", ".join(called(each.samples.owner) for each in others[:3])
         more = f" and {len(others) - 3} more" if len(others) > 3 else ""
         issues.append(

@@ -116,7 +116,7 @@ def beside_ranks(
         | doubted.numbers(each.samples.owner)
         for n, each in enumerate(devices)
     ]
-    result, alone = _given(analyses, devices, every, job, xids, logs)
+    result, alone = _given(analyses, devices, every, job, xids, logs, hosts)
     of_hosts = {h.owner.key: source.name for h in hosts if (source := _source_of(h, telemetry)) is not None}
     clocks = tuple(_clock(source, lags[source.name]) for source in telemetry)
     return Beside(
@@ -157,7 +157,7 @@ def _assigned(
     sides: list[TraceDevice] = []
     for n, analysis in enumerate(analyses):
         for m, each in enumerate(analysis.devices):
-            if each.accounting.device.kind == "cpu":
+            if each.accounting.device.kind == "cpu" or (each.tells is not None and len(analysis.uuids) != 1):
                 continue
             # A process with several devices names none of them, nor does its only bus id.
             is_only = len(analysis.devices) == 1
@@ -167,7 +167,7 @@ def _assigned(
                 TraceDevice(
                     rank=rank,
                     index=each.accounting.device.index,
-                    host=hosts.get(rank),
+                    host=hosts.get(rank) if each.tells is None else analysis.host,
                     uuid=analysis.uuids[0] if len(analysis.uuids) == 1 and is_only else None,
                     model=each.accounting.device.name,
                     pid=analysis.pids[0] if len(analysis.pids) == 1 and is_only else None,
@@ -408,6 +408,7 @@ def _given(
     job: Mapping[str, float],
     xids: Sequence[Incident],
     logs: Sequence[Log],
+    hosts: Sequence[Samples],
 ) -> tuple[tuple[RankAnalysis, ...], tuple[Observed, ...]]:
     """The analyses with the numbers of their devices, and devices of which only counters are known.
 
@@ -421,8 +422,9 @@ def _given(
         told = pci_bus_id(bus.get(analysis.rank)) if analysis.rank is not None else None
         owner = Owner(pci_bus_id=told)
         faults = xid_numbers(xids, owner, False) if told and len(analysis.devices) == 1 else {}
+        around = _of_its_host(analysis, hosts)
         mine = tuple(
-            replace(each, numbers={**each.numbers, **of_place.get((n, m), {**job, **faults})})
+            replace(each, numbers={**each.numbers, **of_place.get((n, m), {**job, **faults, **around})})
             for m, each in enumerate(analysis.devices)
         )
         result.append(replace(analysis, devices=mine))
@@ -438,6 +440,27 @@ def _given(
             faults = xid_numbers(xids, Owner(pci_bus_id=name), True)
             alone.append(observed_device(report.Device(name=name), faults, None))
     return tuple(result), tuple(alone)
+
+
+def _of_its_host(analysis: RankAnalysis, hosts: Sequence[Samples]) -> dict[str, float]:
+    """What the counters of its host say of a rank that only its marks tell of: the one of its name, or the
+    only one."""
+    if len(analysis.devices) != 1 or analysis.devices[0].tells is None:
+        return {}
+    named = [each for each in hosts if analysis.host is not None and each.owner.host == analysis.host]
+    chosen = named if named else list(hosts)
+    activity = analysis.devices[0].activity
+    if len(chosen) != 1:
+        return {}
+    mine, steps = chosen[0], analysis.steps
+    inside = mine.within(steps[0].start_ns, steps[-1].end_ns) if steps else np.zeros(len(mine), dtype=bool)
+    if not inside.any():
+        return {}
+    found = host.numbers(mine, inside)
+    if activity is not None:
+        found |= beside.faults_with_loader(mine, mine, check.predicted(mine, activity, "idle_input"))
+        found |= beside.written_in(mine, *_slow(analysis.devices[0]))
+    return found
 
 
 def with_telemetry(

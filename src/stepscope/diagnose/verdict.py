@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from stepscope.analyse.features import has_device, part_ns
+from stepscope.analyse.features import has_device, is_marked, part_ns
 from stepscope.diagnose import word
 from stepscope.diagnose.claim import PEER_WINDOW, PEERS
 from stepscope.diagnose.counter import counters_alone
@@ -86,7 +86,7 @@ def _answer(
         )
     rows = [row for row in rows if not row.observed.rank.is_cut]
     seen = [row for row in rows if has_device(row.observed)]
-    if not seen and not any(row.observed.rank.accelerator == "cpu" for row in rows):
+    if not seen and not any(row.observed.rank.accelerator in report.HOST_KINDS for row in rows):
         return (
             "undecided",
             Text(
@@ -148,6 +148,8 @@ def _root(told: Told, every: Sequence[Told]) -> Told:
 
 
 def _share_of(told: Told) -> float:
+    if told.weighs is not None:
+        return told.weighs
     return told.finding.cost.share if told.finding.cost is not None else 0.0
 
 
@@ -159,10 +161,16 @@ def _of_finding(told: Told, inputs: Sequence[report.Input]) -> Text:
         window = told.row.observed.device.numbers.get(PEER_WINDOW, float(account.total_ns))
         account = msgspec.structs.replace(account, total_ns=round(window))
     spent = word.span_of(account, finding.cost.time_ns, word.whose(account, inputs))
-    is_bare = not has_device(told.row.observed)
+    is_bare = not has_device(told.row.observed) and not is_marked(told.row.observed)
     bare = ("; no accelerator work was recorded", "；没有录到加速器任务") if is_bare else ("", "")
     once = _mostly(told)
     told_ = Text(en=f", {spent.en}", zh=f"，{spent.zh}")
+    if finding.cost.steps_share is not None and finding.subject.steps is not None:
+        first, last = finding.subject.steps
+        told_ = Text(
+            en=f" in steps {first} to {last}, {spent.en}, {percent(finding.cost.share)} of all steps",
+            zh=f"（第 {first} 至 {last} 步），{spent.zh}，占全部步的 {percent(finding.cost.share)}",
+        )
     if finding.cost.is_bound:
         told_ = Text(en=f"; at most {spent.en} can be won", zh=f"；至多可省：{spent.zh}")
     return Text(
@@ -225,6 +233,16 @@ def _nothing_found(row: Observed, num_rows: int, inputs: Sequence[report.Input])
     busy = percent(_share(account, "compute"))
     owner = word.whose(account, inputs) if num_rows > 1 else None
     who, here = ("", "") if owner is None else (f", {owner.en}", f"，{owner.zh}")
+    if is_marked(row):
+        return Text(
+            en=f": by the marks of the loop no known cause reaches its threshold; {busy} of the time is "
+            f"forward, "
+            f"backward and optimizer, and what they spend it on only a trace tells; the largest other part "
+            f"is "
+            f"{share} ({name.en}{who})",
+            zh=f"：据训练循环的标记，没有已知原因达到阈值；{busy} 的时间在前向、反向与优化器，"
+            f"其内部去向须由 trace 说明；其余最大的部分为 {share}（{name.zh}{here}）",
+        )
     if not has_device(row):
         return Text(
             en=": no accelerator work was recorded, and no known cause reaches its threshold; ops take "

@@ -60,10 +60,20 @@ HOST_PART: Mapping[str, Text] = {
 }
 """Parts of a run without a device; idle causes not named here only lose the word *idle*."""
 
+MARKED_PART: Mapping[str, Text] = {
+    "compute": Text(en="forward, backward and optimizer", zh="前向、反向与优化器"),
+    "communication_exposed": Text(en="waiting for other ranks and communicating", zh="等待其他 rank 与通信"),
+    "idle.python": Text(en="host code outside of the marked phases", zh="标记阶段之外的主机代码"),
+    "idle.unknown": Text(en="in no marked phase", zh="不在任何标记阶段内"),
+}
+"""Parts of a training loop that only its marks tell of."""
+
 
 def part_of(row: report.Accounting, name: str) -> Text:
     """What a part of this row is called."""
-    if row.device.kind != "cpu":
+    if row.device.kind == "marks" and name in MARKED_PART:
+        return MARKED_PART[name]
+    if row.device.kind not in report.HOST_KINDS:
         return PART[name]
     known = HOST_PART.get(name)
     plain = PART[name]
@@ -145,6 +155,7 @@ HOST_ONLY = Text(en="no device work was recorded", zh="没有录到设备活动"
 
 CUT = Text(en="the file is cut off or has holes", zh="文件被截断或有缺失")
 NO_DEVICE = Text(en="no device work in this trace", zh="此 trace 中没有设备活动")
+MARKS_ALONE = Text(en="marks of the loop do not tell", zh="训练循环的标记无法说明")
 WITHHELD = Text(en="the causes of idle time are withheld", zh="空闲原因不予给出")
 UNKNOWN_DEVICE = Text(
     en="the peaks of this device are not in our table", zh="本工具的规格表中没有该设备的峰值"
@@ -158,6 +169,8 @@ def absent(why: Absence, num_steps: int) -> Text | None:
     match why:
         case "cut":
             return CUT
+        case "marks":
+            return MARKS_ALONE
         case "no_device":
             return NO_DEVICE
         case "withheld":
@@ -241,9 +254,13 @@ def because(clear: Clear, lang: Lang) -> str:
     return Text(en=f"{told} (fires at {wanted})", zh=f"{told}（触发条件为 {wanted}）").in_(lang)
 
 
-def unmeasured(clause: Clause, lang: Lang) -> str:
+def unmeasured(clause: Clause, lang: Lang, *, is_marked: bool = False) -> str:
     """A clause that could not be checked, and which layer would."""
     if clause.feature.origin == "trace":
+        if is_marked:
+            return Text(
+                en=f"{limit(clause)} ({MARKS_ALONE.en})", zh=f"{limit(clause)}（{MARKS_ALONE.zh}）"
+            ).in_(lang)
         return Text(
             en=f"{limit(clause)} (this trace does not tell)", zh=f"{limit(clause)}（此 trace 中没有）"
         ).in_(lang)

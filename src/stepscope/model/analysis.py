@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from stepscope.model import report
@@ -87,6 +87,10 @@ class DeviceAnalysis:
     """What it did in equal cells, for the join with telemetry; `None` without wall time."""
     program: object | None = None
     """What `stepscope.analyse.replay` plays of it; `None` without steps or device work."""
+    tells: frozenset[str] | None = None
+    """Of a row of marks the parts that they tell of (`idle.input`); `None` of a recording of everything."""
+    within: Callable[[int, int], DeviceAnalysis] | None = None
+    """The same of the steps from one number to another alone, both included; of a row of marks only."""
 
 
 CUT_CODES = ("truncated", "mixed_writers", "malformed_events")
@@ -121,5 +125,7 @@ class RankAnalysis:
     """Process ids of the host processes that launched its work, as in the trace."""
     uuids: tuple[str, ...] = ()
     """UUIDs of devices, where the trace names any."""
+    host: str | None = None
+    """The machine that it ran on, where its marks say so."""
     is_cut: bool = False
     """Events of the file are missing, nobody knows of which steps: no number of the accounting is judged."""

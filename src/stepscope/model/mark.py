@@ -134,3 +134,8 @@ class RankMarks:
     num_lost: int = 0
     clock_steps_ns: tuple[int, ...] = ()
     """Jumps of the wall clock against the monotonic one."""
+    offset_ns: int | None = None
+    """Wall time less monotonic time, as taken for all times here: rings of one boot share a monotonic clock,
+    and so this tells their times apart from one another exactly."""
+    num_unmatched: int = 0
+    """Ends without a beginning, and beginnings that never ended."""

@@ -90,6 +90,18 @@ def _group(class_: str, *rows: Signal, of: Scope = "device") -> tuple[Signal, ..
     return tuple(replace(row, class_=class_, of=of, is_whole_device=whole) for row in rows)
 
 
+_AGENT: tuple[tuple[str, str, SignalKind, Aggregate, str], ...] = (
+    ("cpu_seconds_total", "s", "counter", "none", "Processor time that the agent itself took."),
+    ("resident_bytes", "B", "gauge", "max", "Host memory of the agent itself."),
+    ("samples_total", "1", "counter", "none", "Samples that the agent read."),
+    ("samples_dropped_total", "1", "counter", "none", "Samples that the agent read and could not keep."),
+    ("late_total", "1", "counter", "none", "Looks left out because the one before lasted too long."),
+    ("reads_total", "1", "counter", "none", "Looks at one source."),
+    ("read_failures_total", "1", "counter", "none", "Looks at one source that failed."),
+    ("read_seconds_total", "s", "counter", "none", "How long the looks at one source took."),
+)
+"""(name after `agent_`, unit, kind, aggregation, meaning)"""
+
 _ROWS: tuple[Signal, ...] = (
     # ── compute ──
     _ratio(
@@ -347,6 +359,26 @@ _ROWS: tuple[Signal, ...] = (
         class_="host",
         layer="scheduling",
     ),
+    Signal(
+        name="process_major_faults_per_second",
+        unit="1/s",
+        kind="gauge",
+        aggregate="mean",
+        of="process",
+        meaning="Page faults of one process that had to read from disk.",
+        class_="host",
+        layer="scheduling",
+    ),
+    Signal(
+        name="process_threads",
+        unit="1",
+        kind="gauge",
+        aggregate="max",
+        of="process",
+        meaning="Threads of one process.",
+        class_="host",
+        layer="scheduling",
+    ),
     # ── host ──
     *_group(
         "host",
@@ -391,7 +423,40 @@ _ROWS: tuple[Signal, ...] = (
             "Share of scheduling periods in which the container was stopped for its CPU quota.",
             most=1.02,
         ),
+        _gauge(
+            "cgroup_cpu_quota_cores", "cores", "Cores that the container's quota allows.", aggregate="last"
+        ),
+        *(
+            _gauge(
+                f"{of}_pressure_ratio",
+                "ratio",
+                f"Share of time in which some task of the host waited for {what}.",
+                most=1.02,
+            )
+            for of, what in (("cpu", "a core"), ("io", "a disk"), ("memory", "memory"))
+        ),
+        _state(
+            "storage_medium",
+            9.0,
+            "What a mount lies on: 1 rotational, 2 solid state, 3 NVMe, 4 network, 5 memory.",
+            kind="code",
+            aggregate="last",
+        ),
         of="host",
+    ),
+    # ── the agent itself ──
+    *(
+        Signal(
+            name=f"agent_{name}",
+            unit=unit,
+            kind=kind,
+            aggregate=aggregate,
+            of="process",
+            meaning=meaning,
+            class_="host",
+            part="framework",
+        )
+        for name, unit, kind, aggregate, meaning in _AGENT
     ),
 )
 

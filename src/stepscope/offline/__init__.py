@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from stepscope.model.sample import Telemetry
 from stepscope.model.text import Lang
 from stepscope.model.trace import Trace
 from stepscope.offline.beside import asked_of, read_log_inputs, read_telemetry_inputs
+from stepscope.offline.mark import marks_of
 from stepscope.offline.option import as_training, check_options, read_thresholds
 from stepscope.offline.read import (
     OnProgress,
@@ -111,17 +113,18 @@ def diagnose(
 ) -> Report:
     """The report of one or more traces (files, directories, archives or patterns) and memory snapshots.
 
-    `telemetry` are files, directories or servers (`prometheus+http://host:9090`) with counters of devices
-    and hosts, `logs` files or directories of training, NCCL and kernel logs, `log_pattern` a line pattern of
-    one's own; each may be given without any trace. `parameters` are the model's, as `8e9`, `8B` or
-    `8B:2,2,12` (bytes of weights, gradients and optimizer states), for the memory that training needs.
-    `steps` is a range of step numbers, both ends included; `rank` leaves out every other rank; `job` names
-    the run; `lang` is the language of its sentences, `en` or `zh`; `rules_config` holds a site's thresholds,
-    as a TOML file or as `{rule: {feature: number}}`. Identities (host and user names, home paths, addresses)
-    become pseudonyms under `redact_key`, or under a key derived from the inputs, unless `keep_identities`;
-    secrets are removed in any case. `model_flops` is the arithmetic that one rank's model needs in a step,
-    for MFU; without it MFU is derived where recorded shapes tell. `jobs` files are read at the same time.
-    `shown_as` gives names to show in the place of paths.
+    `telemetry` are files, directories, an agent's spool or servers (`prometheus+http://host:9090`) with
+    counters of devices and hosts, `logs` files or directories of training, NCCL and kernel logs,
+    `log_pattern` a line pattern of one's own; each may be given without any trace. `parameters` are the
+    model's, as `8e9`, `8B` or `8B:2,2,12` (bytes of weights, gradients and optimizer states), for the memory
+    that training needs. `steps` is a range of step numbers, both ends included; `rank` leaves out every
+    other rank; `job` names the run, and chooses it in a spool of several; `lang` is the language of its
+    sentences, `en` or `zh`; `rules_config` holds a site's thresholds, as a TOML file or as `{rule: {feature:
+    number}}`. Identities (host and user names, home paths, addresses) become pseudonyms under `redact_key`,
+    or under a key derived from the inputs, unless `keep_identities`; secrets are removed in any case.
+    `model_flops` is the arithmetic that one rank's model needs in a step, for MFU; without it MFU is derived
+    where recorded shapes tell. `jobs` files are read at the same time. `shown_as` gives names to show in the
+    place of paths.
 
     In a notebook the report shows itself as its HTML page.
 
@@ -202,7 +205,7 @@ def diagnosed(
         )
     reads = read_all(given, Wanted(steps, model_flops), jobs, on_progress, discover)
     beside = read_log_inputs(told, log_pattern)
-    beside += read_telemetry_inputs(counters, asked_of(reads, beside))
+    beside += read_telemetry_inputs(counters, asked_of(reads, beside), job)
     reads += beside
     if shown_as:
         reads = renamed(reads, shown_as)
@@ -210,12 +213,18 @@ def diagnosed(
         raise nothing_read(reads)
     if steps is not None:
         check_steps(steps, reads)
+    given_marks = [each for read in reads for each in read.marks]
+    marked = marks_of(reads, steps, rank, time.time_ns())
+    reads = marked.reads
     analyses, inputs = one_file_a_rank(reads)
     if rank is not None:
-        found = sorted({a.rank for a in analyses if a.rank is not None})
+        own = {a.rank for a in analyses} | {m.identity.rank for m in given_marks}
+        found = sorted(each for each in own if each is not None)
         analyses = [a for a in analyses if a.rank == rank]
-        if not analyses and not any(
-            read.memory or read.table or read.telemetry or read.log for read in reads
+        if (
+            not analyses
+            and not marked.marked.analyses
+            and not any(read.memory or read.table or read.telemetry or read.log for read in reads)
         ):
             there = f"there are: {', '.join(map(str, found))}" if found else "the inputs name no rank"
             raise UsageError(f"no input is of rank {rank}; {there}")
@@ -238,7 +247,12 @@ def diagnosed(
         options,
         memory,
         [part for read in reads for part in read.telemetry],
-        [read.log for read in reads if read.log is not None],
+        [
+            *(read.log for read in reads if read.log is not None),
+            *(log for read in reads for log in read.logs),
+            *marked.logs,
+        ],
+        marked.marked,
     )
     tables = [dataclasses.replace(r.table, name=r.input.name) for r in reads if r.table is not None]
     report = with_tables(report, tables, lang)

@@ -12,6 +12,8 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 
+import msgspec
+
 from stepscope.model import redact
 from stepscope.model.error import InputError, StepscopeError, UsageError
 from stepscope.model.log import Log
@@ -43,14 +45,17 @@ def asked_of(traces: Sequence[Read], logs: Sequence[Read]) -> Asked:
     return Asked(min(starts, default=None), max(ends, default=None), os.environ)
 
 
-def read_telemetry_inputs(given: Sequence[str], asked: Asked) -> list[Read]:
-    """Every telemetry input, in the order given."""
+def read_telemetry_inputs(given: Sequence[str], asked: Asked, job: str | None = None) -> list[Read]:
+    """Every telemetry input, in the order given. `job` is the one that is read of a spool of several."""
+    from stepscope.sources.formats.spool import is_spool
     from stepscope.sources.prometheus import is_prometheus_url
 
     reads: list[Read] = []
     for path in given:
         if is_prometheus_url(path):
             reads.append(_of_server(path, asked))
+        elif is_spool(path):
+            reads.append(_of_spool(path, job))
         else:
             if _ADDRESS.match(path):
                 raise UsageError(_meant(path))
@@ -122,6 +127,37 @@ def _telemetry(name: str) -> Read:
     return Read(given, name, telemetry=parts, known=_hosts(parts))
 
 
+def _of_spool(path: str, job: str | None) -> Read:
+    """A folder of segments is one input, however many agents wrote into it."""
+    from stepscope.sources.catalog.spool import read_spool
+    from stepscope.sources.marks import marks_of_batches
+    from stepscope.sources.spool_column import FORMAT
+
+    try:
+        found = read_spool(path, job=job)
+    except UsageError:
+        raise  # of a job that is not in it: the option is wrong
+    except StepscopeError as error:
+        return refused(path, error, "telemetry")
+    parts = tuple(_tidy(part) for part in found.telemetry)
+    marks = tuple(marks_of_batches(found.marks))
+    given = _input(parts, path, found.content.num_bytes, found.content.digest)
+    starts = [each.start_ns for each in marks if each.start_ns is not None]
+    ends = [each.last_ns for each in marks if each.last_ns is not None]
+    given = msgspec.structs.replace(
+        given,
+        format=FORMAT,
+        events=(given.events or 0) + sum(len(each.number) for each in found.marks),
+        start_ns=min([*starts, *([given.start_ns] if given.start_ns is not None else [])], default=None),
+        end_ns=max([*ends, *([given.end_ns] if given.end_ns is not None else [])], default=None),
+    )
+    known = _hosts(parts)
+    known = known | redact.Identities(hosts=frozenset(m.identity.host for m in marks if m.identity.host))
+    for log in found.logs:
+        known = known | _hosts_of_log(log)
+    return Read(given, path, telemetry=parts, logs=found.logs, marks=marks, read_ns=found.end_ns, known=known)
+
+
 def _of_server(url: str, asked: Asked) -> Read:
     from stepscope.sources.prometheus import endpoint_of, read_parts_of_prometheus
 
@@ -190,9 +226,13 @@ def _log(name: str, pattern: str | None) -> Read:
 
     whole = file.read(name)
     told = read_log(name, data=whole.data, pattern=pattern)
+    given = _log_input(told, whole.num_bytes, whole.sha256)
+    return Read(given, name, log=told, known=_hosts_of_log(told))
+
+
+def _hosts_of_log(told: Log) -> redact.Identities:
     hosts = {told.host, *(event.host for event in told.events)}
-    known = redact.Identities(hosts=frozenset(host for host in hosts if host and host != "localhost"))
-    return Read(_log_input(told, whole.num_bytes, whole.sha256), name, log=told, known=known)
+    return redact.Identities(hosts=frozenset(host for host in hosts if host and host != "localhost"))
 
 
 def _input(parts: Sequence[Telemetry], name: str, num_bytes: int | None, sha256: str | None) -> Input:

@@ -23,6 +23,7 @@ from stepscope.model.error import (
     UsageError,
 )
 from stepscope.model.log import Log
+from stepscope.model.mark import RankMarks
 from stepscope.model.report import HealthIssue, Input, InputKind, Memory
 from stepscope.model.sample import Telemetry
 from stepscope.model.table import StepTimes, Table, Timeline, table_of_steps
@@ -55,6 +56,12 @@ class Read:
     """Of a telemetry source, one an exporter."""
     log: Log | None = None
     """Of a log."""
+    logs: tuple[Log, ...] = ()
+    """Of a spool, which may hold several."""
+    marks: tuple[RankMarks, ...] = ()
+    """Of step rings, one a ring."""
+    read_ns: int | None = None
+    """When whoever wrote the marks down last saw their rings; `None`: now."""
     known: redact.Identities = redact.NOBODY
     error: StepscopeError | None = None
     recorded: tuple[int, int] | None = None
@@ -140,6 +147,8 @@ def _read_one(
     from stepscope.trace.load import load as load_file
     from stepscope.trace.load import rank_of
 
+    if is_ring(name):
+        return read_ring(name)
     if is_table(name):
         return read_table(name, wanted.steps)
     if is_snapshot(name, file.head(name)):
@@ -184,6 +193,40 @@ def _read_one(
     )
 
 
+def is_ring(name: str) -> bool:
+    """Whether an input is meant as a step ring."""
+    return name.endswith(".ring")
+
+
+def read_ring(name: str) -> Read:
+    """Read what one step ring holds now."""
+    from stepscope.sources.marks import FORMAT, marks_of_ring
+
+    try:
+        marks = marks_of_ring(name)
+    except StepscopeError as error:
+        return refused(name, error, "steps")
+    except OSError as error:
+        return refused(name, unreadable(name, error), "steps")
+    num_records = len(marks.phases) + len(marks.steps)
+    given = Input(
+        kind="steps",
+        format=FORMAT,
+        name=name,
+        bytes=os.path.getsize(name),
+        rank=marks.identity.rank,
+        world_size=marks.identity.world_size,
+        events=num_records,
+        start_ns=marks.start_ns,
+        end_ns=marks.last_ns,
+    )
+    host = marks.identity.host
+    known = redact.Identities(hosts=frozenset({host} if host and host != "localhost" else ()))
+    numbers = marks.steps.step
+    recorded = (int(numbers.min()), int(numbers.max())) if len(numbers) else None
+    return Read(given, name, marks=(marks,), known=known, recorded=recorded)
+
+
 def is_table(name: str) -> bool:
     """Whether an input is meant as a table: by its name, or as Parquet by its first bytes."""
     from stepscope.sources import file
@@ -197,6 +240,8 @@ def is_meant_table(path: str) -> bool:
     from stepscope.sources import file
     from stepscope.sources.catalog import step_table, timeline_table
 
+    if is_ring(path):
+        return True
     if not path.lower().endswith((".parquet", *step_table.SUFFIXES)):
         return False
     return timeline_table.is_timeline_table(path) or step_table.is_step_table(path, file.head(path, 4096))
@@ -281,6 +326,12 @@ def check_steps(steps: tuple[int, int], reads: Sequence[Read]) -> None:
     if any(analysis.steps for read in reads for analysis in read.analyses):
         return
     if any(read.table is not None for read in reads):
+        return
+    if any(
+        ((each.steps.step >= steps[0]) & (each.steps.step <= steps[1])).any()
+        for r in reads
+        for each in r.marks
+    ):
         return
     ranges = [read.recorded for read in reads if read.recorded is not None]
     there = (

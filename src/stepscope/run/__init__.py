@@ -1,1 +1,108 @@
-"""A script instead of a file: `stepscope run -- CMD`."""
+"""A script instead of a file: `stepscope run -- CMD`.
+
+Starts the command with attach mode, keeps its marks while it runs, and diagnoses them when it has ended,
+however that was.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stepscope.model.error import StepscopeError, UsageError
+from stepscope.model.text import Lang
+from stepscope.run import folder as folders
+from stepscope.run.answer import captured, diagnosed, why_none, with_commands
+from stepscope.run.capture import Watch
+from stepscope.run.child import NOT_FOUND, NOT_RUN, Child
+from stepscope.run.environment import attached_folder, is_off, of_command
+from stepscope.run.keep import Keeper
+
+if TYPE_CHECKING:
+    from stepscope.model.report import Report
+
+__all__ = ["Done", "Options", "run"]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """`capture`: -1 where the marks cannot decide, `None` never, else so many steps. `keep`: where marks and
+    captures are to stay; `None`: nowhere."""
+
+    capture: int | None = -1
+    keep: str | None = None
+    lang: Lang = "en"
+    keep_identities: bool = False
+    redact_key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """`code` is the command's; `report` is `None` where nothing can be said, and `lines` say why."""
+
+    code: int
+    report: Report | None = None
+    lines: list[str] = field(default_factory=list)
+
+
+def run(words: Sequence[str], environment: Mapping[str, str], options: Options) -> Done:
+    """Run the command to its end, and diagnose it."""
+    attached = attached_folder()
+    if options.keep is not None and Path(options.keep).exists() and any(Path(options.keep).iterdir()):
+        raise UsageError(f"{options.keep}: is not empty; give a new folder to --keep")
+    folders.sweep()
+    folder = folders.make()
+    try:
+        try:
+            child = Child(words, of_command(environment, folder, attached))
+        except OSError as error:
+            is_there = not isinstance(error, FileNotFoundError)
+            why = error.strerror or type(error).__name__
+            return Done(NOT_RUN if is_there else NOT_FOUND, lines=[f"{words[0]}: cannot be run: {why.lower()}; "
+                        "write the command after -- as in: stepscope run -- python train.py"])  # fmt: skip
+        keeper = Keeper(folder.live, folder.kept)
+        watch = Watch(keeper, options.capture, lambda: diagnosed(folder, options.lang).report)
+
+        def tick() -> None:
+            keeper.poll()
+            watch.tick()
+
+        try:
+            code = child.wait(tick)
+        finally:
+            watch.end()
+            keeper.close()
+        lines = [line for line in (watch.line(options.lang),) if line is not None]
+        return _answer(Done(code, lines=lines), words, keeper, folder, is_off(environment), options)
+    finally:
+        folder.remove()
+
+
+def _answer(
+    done: Done, words: Sequence[str], keeper: Keeper, folder: folders.Folder, off: bool, options: Options
+) -> Done:
+    lines = list(done.lines)
+    if options.keep is not None:
+        lines += _kept(folder, Path(options.keep))
+    if keeper.num_steps == 0:
+        return Done(done.code, lines=[*lines, why_none(folder, off, options.lang)])
+    try:
+        found = diagnosed(
+            folder, options.lang, redact_key=options.redact_key, keep_identities=options.keep_identities
+        )
+    except StepscopeError as error:
+        return Done(done.code, lines=[*lines, str(error)])
+    return Done(done.code, with_commands(found, folder, words), lines)
+
+
+def _kept(folder: folders.Folder, target: Path) -> list[str]:
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        for path in (*folder.kept.iterdir(), *captured(folder)):
+            shutil.copy2(path, target / path.name)
+    except OSError as error:
+        return [f"{target}: marks cannot be kept there: {error.strerror}; give another folder to --keep"]
+    return []

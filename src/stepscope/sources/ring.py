@@ -1,13 +1,16 @@
 """The reader of step rings: a file that a training process writes while we read it.
 
-A record counts only where its sequence was even and the same before and after it was copied, and where its
-CRC fits: a copy that was torn is left for the next look.
+The file is read, never mapped: whoever cuts a mapped file ends its reader by a signal. A record counts only
+where its sequence is the one that belongs to its place and its CRC fits; without CRCs, where two copies in
+turn are the same. Nothing of the file is trusted: numbers are bounded, texts freed of control characters.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import re
+import stat
 import struct
 from dataclasses import dataclass
 from zlib import crc32
@@ -17,6 +20,7 @@ import numpy.typing as npt
 
 from stepscope.model.error import InputError
 from stepscope.model.mark import Identity
+from stepscope.model.redact import without_secrets
 from stepscope_sdk import ring_abi as abi
 
 _NUMPY = {"Q": "u8", "H": "u2", "I": "u4", "q": "i8", "d": "f8"}
@@ -29,18 +33,22 @@ RECORD = np.dtype(
     }
 )  # fmt: skip
 MOST_RECORDS = 1 << 22
+MOST_LOOKS = 3
+"""At records behind which there is a whole one already: so often torn, they are damaged."""
 _GIVE = "give a file that stepscope_sdk wrote (…/NAME.ring)"
 _TEXTS = (
     "job", "run", "host", "boot_id", "pod_uid", "pod", "namespace", "container", "container_id",
     "scheduler_job", "task", "framework", "script",
 )  # fmt: skip
 _NUMBERS = ("rank", "local_rank", "world_size", "restart", "pid")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
     """What one look gave: whole `records` in order (dtype `RECORD`), `number` the place of each since the
-    ring began, and how many were overwritten before they were read."""
+    ring began, and how many before the last of them are lost: overwritten before they were read, or
+    damaged."""
 
     records: npt.NDArray[np.void]
     number: npt.NDArray[np.int64]
@@ -48,90 +56,164 @@ class Part:
 
 
 class RingReader:
-    """Reads one ring again and again, each record once."""
+    """Reads one ring again and again, each record once. Keeps the file open until `close`."""
 
-    def __init__(self, path: str) -> None:
-        """InputError for what is no ring or not ready; OSError where it cannot be opened."""
+    def __init__(self, path: str, start: int = 0) -> None:
+        """From the `start`-th record on. InputError for what is no ring or not ready; OSError where it cannot
+        be opened."""
         self.path = path
-        with open(path, "rb") as file:
-            head = file.read(abi.HEADER_BYTES)
-        if len(head) < abi.HEADER_BYTES or head[:8] != abi.MAGIC:
-            raise InputError(path, "no step ring, or not ready yet", _GIVE)
-        version, header, size, num = struct.unpack_from("<IIII", head, 8)
-        if version != abi.VERSION:
-            raise InputError(path, f"a step ring of version {version}, known is {abi.VERSION}", _GIVE)
-        if (
-            header < abi.HEADER_BYTES
-            or size != abi.RECORD_BYTES
-            or not 2 <= num <= MOST_RECORDS
-            or num & (num - 1)
-        ):
-            raise InputError(path, "a damaged step ring: its header makes no sense", _GIVE)
-        if os.path.getsize(path) < header + num * size:
-            raise InputError(path, "a step ring that is cut", _GIVE)
-        self._map = np.memmap(path, dtype=np.uint8, mode="r", shape=(header + num * size,))
-        self._header, self._num = header, num
-        self._next = 0
+        # O_NONBLOCK: a pipe under a ring's name must not make us wait for its writer.
+        self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            at = os.fstat(self._file)
+            if not stat.S_ISREG(at.st_mode):
+                raise InputError(path, "no step ring: not a file", _GIVE)
+            head = self._head()
+            if len(head) < abi.HEADER_BYTES or head[:8] != abi.MAGIC:
+                raise InputError(path, "no step ring, or not ready yet", _GIVE)
+            version, header, size, num = struct.unpack_from("<IIII", head, 8)
+            if version != abi.VERSION:
+                raise InputError(path, f"a step ring of version {version}, known is {abi.VERSION}", _GIVE)
+            if (
+                not abi.HEADER_BYTES <= header <= abi.HEADER_BYTES << 8
+                or size != abi.RECORD_BYTES
+                or not 2 <= num <= MOST_RECORDS
+                or num & (num - 1)
+            ):
+                raise InputError(path, "a damaged step ring: its header makes no sense", _GIVE)
+            if at.st_size < header + num * size:
+                raise InputError(path, "a step ring that is cut", _GIVE)
+        except BaseException:
+            self.close()
+            raise
+        self._header, self._num, self._next = header, num, max(start, 0)
+        self._has_crc = bool(_number(head, "has_crc"))
 
     def identity(self) -> Identity:
         """Who writes, as far as it is known now."""
-        texts = {name: self._text(name) or None for name in _TEXTS}
-        numbers = {name: value if (value := self._int(name)) >= 0 else None for name in _NUMBERS}
-        uuids = tuple(each for each in self._text("device_uuids").split(",") if each)
+        head = self._whole_head()
+        texts = {name: _text(head, name) or None for name in _TEXTS}
+        numbers = {name: value if (value := _number(head, name)) >= 0 else None for name in _NUMBERS}
+        uuids = tuple(each for each in _text(head, "device_uuids").split(",") if each)
         return Identity(**texts, **numbers, device_uuids=uuids)  # type: ignore[arg-type]
+
+    def created_ns(self) -> tuple[int, int]:
+        """CLOCK_MONOTONIC and CLOCK_REALTIME when the ring was made."""
+        head = self._head().ljust(abi.HEADER_BYTES, b"\0")
+        return _number(head, "created_mono_ns"), _number(head, "created_real_ns")
 
     def names(self) -> tuple[str, ...]:
         """Names of values, phases and modules so far."""
+        head = self._head().ljust(abi.HEADER_BYTES, b"\0")
         at = abi.place(abi.HEADER, "names").offset
-        num = min(max(self._int("num_names"), 0), abi.MAX_NAMES)
-        return tuple(self._at(at + n * abi.NAME_BYTES, abi.NAME_BYTES) for n in range(num))
+        num = min(_number(head, "num_names"), abi.MAX_NAMES)
+        return tuple(_clean(head[at + n * abi.NAME_BYTES :][: abi.NAME_BYTES]) for n in range(num))
 
     def poll(self) -> Part:
         """Every whole record since the last look."""
-        area = self._map[self._header :].view(RECORD)
-        before = area["seq"].copy()
-        copy = area.copy()
-        after = area["seq"].copy()
-        good = (before == after) & (before % 2 == 0) & (before > 0) & (copy["seq"] == before)
-        number = (before // 2).astype(np.int64) - 1
-        good &= (number >= self._next) & (number % self._num == np.arange(self._num))
-        rows = np.flatnonzero(good)
-        rows = rows[np.argsort(number[rows], kind="stable")]
-        if self._int("has_crc"):
-            rows = rows[[_is_whole(copy[row].tobytes()) for row in rows.tolist()]] if len(rows) else rows
-        # What lies behind a record that is being written waits with it: order is kept.
-        found = number[rows]
+        head = self._head().ljust(abi.HEADER_BYTES, b"\0")
+        # One more than told: the writer may have died between a record and its count.
+        newest = _number(head, "num_written") + 1
+        first = max(self._next, newest - 1 - self._num)
+        if newest <= first or newest > 1 << 62:
+            return Part(np.empty(0, RECORD), np.empty(0, np.int64), 0)
+        numbers = np.arange(first, newest, dtype=np.int64)
+        records = np.empty(len(numbers), RECORD)
+        is_whole = np.zeros(len(numbers), np.bool_)
+        for _ in range(MOST_LOOKS):
+            wanted = np.flatnonzero(~is_whole)
+            records[wanted], is_whole[wanted] = self._look(numbers[wanted])
+            known = np.flatnonzero(is_whole)
+            # Records are written one after the other: before a whole one none is being written, only torn in
+            # our copy, overtaken, or damaged. What lies behind the last whole one waits for the next look.
+            if not len(known) or is_whole[: known[-1] + 1].all():
+                break
+        found = np.flatnonzero(is_whole)
         if not len(found):
-            return Part(copy[rows], found, 0)
-        newest = int(found[-1])
-        oldest = max(self._next, newest - self._num + 1)
-        lost = oldest - self._next
-        gap = np.flatnonzero(found != np.arange(len(found)) + found[0])
-        if len(gap) and newest - int(found[0]) < self._num // 2:
-            rows, found = rows[: gap[0]], found[: gap[0]]
-        lost = max(int(found[-1]) + 1 - self._next - len(found), 0)
-        self._next = int(found[-1]) + 1
-        return Part(copy[rows], found, lost)
+            return Part(records[:0], numbers[:0], 0)
+        last = int(numbers[found[-1]])
+        num_lost = last + 1 - self._next - len(found)
+        self._next = last + 1
+        return Part(records[found], numbers[found], num_lost)
 
     def is_alive(self) -> bool:
         """Whether the writer still holds the file; works over namespaces of pids."""
-        with open(self.path, "rb") as file:
-            asked = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-            answer = fcntl.fcntl(file, fcntl.F_GETLK, asked)
+        asked = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        answer = fcntl.fcntl(self._file, fcntl.F_GETLK, asked)
         return bool(struct.unpack("hhqqi4x", answer)[0] != fcntl.F_UNLCK)
 
-    def _int(self, name: str) -> int:
-        at = abi.place(abi.HEADER, name)
-        return int(struct.unpack("<" + at.kind, self._map[at.offset : at.offset + at.size].tobytes())[0])
+    def is_removed(self) -> bool:
+        """Whether the file has no name any more; its writer may go on writing into it."""
+        return os.fstat(self._file).st_nlink == 0
 
-    def _text(self, name: str) -> str:
-        at = abi.place(abi.HEADER, name)
-        return self._at(at.offset, at.size)
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
 
-    def _at(self, offset: int, size: int) -> str:
-        raw = self._map[offset : offset + size].tobytes()
-        return raw.split(b"\0", 1)[0].decode("utf-8", "replace")
+    def __enter__(self) -> RingReader:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_file"):
+            self.close()
+
+    def _look(self, numbers: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.void], npt.NDArray[np.bool_]]:
+        """A copy of these records, and which of them are whole."""
+        copy = self._copy(numbers)
+        good = copy["seq"] == (2 * numbers + 2).astype(np.uint64)
+        if self._has_crc:
+            raw, size = copy.tobytes(), abi.RECORD_BYTES
+            rows = np.flatnonzero(good)
+            good[rows] = [_is_whole(raw[row * size : (row + 1) * size]) for row in rows.tolist()]
+        elif good.any():
+            one, two = (each.view(np.uint8).reshape(len(numbers), -1) for each in (copy, self._copy(numbers)))
+            good &= (one == two).all(axis=1)
+        return copy, good
+
+    def _copy(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
+        """Copies of the places of ascending `numbers` of one ring's length; zeros beyond the end."""
+        size = abi.RECORD_BYTES
+        area = bytearray(len(numbers) * size)
+        cuts = np.flatnonzero((np.diff(numbers) != 1) | (numbers[1:] % self._num == 0)) + 1
+        for run in np.split(np.arange(len(numbers)), cuts):
+            place = int(numbers[run[0]]) % self._num
+            raw = os.pread(self._file, len(run) * size, self._header + place * size)
+            area[run[0] * size : run[0] * size + len(raw)] = raw
+        return np.frombuffer(bytes(area), RECORD)
+
+    def _head(self) -> bytes:
+        return os.pread(self._file, abi.HEADER_BYTES, 0)
+
+    def _whole_head(self) -> bytes:
+        """The header as it stood still: a text that is being written is read again."""
+        at = abi.place(abi.HEADER, "job").offset
+        head = self._head()
+        for _ in range(MOST_LOOKS):
+            again = self._head()
+            if again[at:] == head[at:]:
+                break
+            head = again
+        return head.ljust(abi.HEADER_BYTES, b"\0")
 
 
 def _is_whole(raw: bytes) -> bool:
     return crc32(raw[16:], crc32(raw[:12])) == int.from_bytes(raw[12:16], "little")
+
+
+def _number(head: bytes, name: str) -> int:
+    at = abi.place(abi.HEADER, name)
+    return int(struct.unpack_from("<" + at.kind, head, at.offset)[0])
+
+
+def _text(head: bytes, name: str) -> str:
+    at = abi.place(abi.HEADER, name)
+    return without_secrets(_clean(head[at.offset : at.offset + at.size]))[0]
+
+
+def _clean(raw: bytes) -> str:
+    return _CONTROL.sub(" ", raw.split(b"\0", 1)[0].decode("utf-8", "replace")).strip()

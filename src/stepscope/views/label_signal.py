@@ -89,6 +89,8 @@ SIGNAL: Mapping[str, Text] = {
     "process_memory_bytes": _T(en="process: device memory", zh="进程：显存"),
     "process_cpu_cores": _T(en="process: cores busy", zh="进程：占用核数"),
     "process_resident_bytes": _T(en="process: host memory", zh="进程：主机内存"),
+    "process_major_faults_per_second": _T(en="process: major page faults", zh="进程主缺页"),
+    "process_threads": _T(en="process: threads", zh="进程线程数"),
     "cpu_user_ratio": _T(en="CPU in programs", zh="CPU 用户态"),
     "cpu_system_ratio": _T(en="CPU in the kernel", zh="CPU 内核态"),
     "cpu_iowait_ratio": _T(en="CPU waiting for disk", zh="CPU 等待磁盘"),
@@ -111,6 +113,19 @@ SIGNAL: Mapping[str, Text] = {
     "filesystem_size_bytes": _T(en="file system size", zh="文件系统容量"),
     "memory_present_bytes": _T(en="host memory present", zh="主机内存总量"),
     "cgroup_throttled_ratio": _T(en="stopped for the CPU quota", zh="因 CPU 配额被暂停"),
+    "cgroup_cpu_quota_cores": _T(en="CPU quota", zh="CPU 配额"),
+    "cpu_pressure_ratio": _T(en="waiting for a core", zh="等待 CPU"),
+    "io_pressure_ratio": _T(en="waiting for a disk", zh="等待磁盘"),
+    "memory_pressure_ratio": _T(en="waiting for memory", zh="等待内存"),
+    "storage_medium": _T(en="storage medium", zh="存储介质"),
+    "agent_cpu_seconds_total": _T(en="agent: CPU time", zh="agent：CPU 时间"),
+    "agent_resident_bytes": _T(en="agent: memory", zh="agent：内存"),
+    "agent_samples_total": _T(en="agent: samples", zh="agent：样本数"),
+    "agent_samples_dropped_total": _T(en="agent: samples lost", zh="agent：丢失样本数"),
+    "agent_late_total": _T(en="agent: looks left out", zh="agent：略过的采集"),
+    "agent_reads_total": _T(en="agent: looks at a source", zh="agent：来源采集次数"),
+    "agent_read_failures_total": _T(en="agent: failed looks", zh="agent：采集失败次数"),
+    "agent_read_seconds_total": _T(en="agent: time of looks", zh="agent：采集耗时"),
 }
 """The title of every signal of the catalogue."""
 

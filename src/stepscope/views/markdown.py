@@ -229,7 +229,7 @@ def _row(row: report.Accounting, report_: report.Report, lang: Lang) -> list[str
     told = [
         "" if (owner := whose(row, report_.inputs)) is None else escaped(owner.in_(lang)),
         word("host", lang)
-        if row.device.kind == "cpu"
+        if row.device.kind in report.HOST_KINDS
         else f"{word('device', lang)} {escaped(device_name(row.device))}",
         counted(row.num_steps, lang, "step", "steps", "步") if has_steps else word("whole_trace", lang),
         window_of(row, lang) if is_told(row, report_) else "",

@@ -69,7 +69,7 @@ def shown_memory(rows: Sequence[report.Memory]) -> tuple[list[report.Memory], in
 
     A host's memory is shown only where there is nothing else.
     """
-    devices = [row for row in rows if row.device.kind != "cpu"] or list(rows)
+    devices = [row for row in rows if row.device.kind not in report.HOST_KINDS] or list(rows)
 
     def order(row: report.Memory) -> tuple[bool, bool, int]:
         peak = row.peak.allocated_bytes if row.peak is not None else 0
@@ -81,7 +81,7 @@ def shown_memory(rows: Sequence[report.Memory]) -> tuple[list[report.Memory], in
 
 def memory_head(row: report.Memory, lang: Lang) -> str:
     """Whose memory it is."""
-    is_host = row.device.kind == "cpu"
+    is_host = row.device.kind in report.HOST_KINDS
     told = [
         "" if row.rank is None else f"{word('rank', lang)} {row.rank}",
         "" if is_host else f"{word('device', lang)} {device_name(row.device)}",

@@ -27,6 +27,11 @@ def cost_of(cost: report.Cost, lang: Lang) -> str:
     """What a finding costs: its share of the time, and its time, a step where there are steps."""
     each = duration(cost.time_ns / (cost.num_steps or 1))
     key = "could_win" if cost.is_bound else "costs"
+    if cost.steps_share is not None:
+        there, whole = percent(cost.steps_share), percent(cost.share)
+        if lang == "zh":
+            return f"{word(key, lang)} 持续期间 {there}（每步 {each}），全程 {whole}"
+        return f"{word(key, lang)} {there} while it holds ({each} a step), {whole} of all steps"
     if lang == "zh":
         time = f"每步 {each}" if cost.num_steps else each
         return f"{word(key, lang)} {percent(cost.share)}（{time}）"

@@ -179,7 +179,7 @@ def _row(page: Page, row: report.Accounting, report_: report.Report) -> None:
     told = [
         "" if (owner := whose(row, report_.inputs)) is None else owner.in_(lang),
         word("host", lang)
-        if row.device.kind == "cpu"
+        if row.device.kind in report.HOST_KINDS
         else f"{word('device', lang)} {device_name(row.device)}",
         counted(row.num_steps, lang, "step", "steps", "步")
         if row.scope == "steps"

@@ -31,7 +31,17 @@ def part_ns(row: report.Accounting, part: str) -> int:
 
 def has_device(observed: Observed) -> bool:
     """Whether the row is about an accelerator, and not about the host of a run without one."""
-    return observed.device.accounting.device.kind != "cpu"
+    return observed.device.accounting.device.kind not in report.HOST_KINDS
+
+
+def is_marked(observed: Observed) -> bool:
+    """Whether the row is of a training loop that only its own marks tell of."""
+    return observed.device.tells is not None
+
+
+def tells(observed: Observed, parts: Iterable[str]) -> bool:
+    """Whether a row of marks knows these parts."""
+    return observed.device.tells is not None and observed.device.tells.issuperset(parts)
 
 
 def _share(*parts: str, on_host: bool = False) -> Callable[[Observed], float | None]:
@@ -39,6 +49,10 @@ def _share(*parts: str, on_host: bool = False) -> Callable[[Observed], float | N
         row = observed.device.accounting
         if row.total_ns <= 0:
             return None
+        if is_marked(observed):
+            return (
+                sum(part_ns(row, part) for part in parts) / row.total_ns if tells(observed, parts) else None
+            )
         # Without device events a device may still have been there, unseen: then nothing is known of it.
         if not has_device(observed) and not (on_host and observed.rank.accelerator == "cpu"):
             return None
@@ -372,7 +386,15 @@ def culprit(observed: Observed, feature: Feature) -> report.Where | None:
 
 
 Absence = Literal[
-    "cut", "no_device", "withheld", "no_host_rows", "unknown_device", "unmeasured", "no_steps", "few_steps"
+    "cut",
+    "marks",
+    "no_device",
+    "withheld",
+    "no_host_rows",
+    "unknown_device",
+    "unmeasured",
+    "no_steps",
+    "few_steps",
 ]
 """Why a feature has no value; what lacks most of the data comes first."""
 
@@ -382,7 +404,9 @@ def absence(observed: Observed, feature: Feature) -> Absence:
     row = observed.device.accounting
     if observed.rank.is_cut:
         return "cut"
-    if not has_device(observed):
+    if is_marked(observed) and feature is not periodic_stall_share:
+        return "marks"
+    if not is_marked(observed) and not has_device(observed):
         return "no_device"
     if _is_touched(observed, feature, "withheld"):
         return "withheld"

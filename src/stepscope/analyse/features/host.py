@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from stepscope.analyse.features import copy_stall_share, has_device, part_ns
+from stepscope.analyse.features import copy_stall_share, has_device, is_marked, part_ns, tells
 from stepscope.model.feature import Feature, Observed
 
 MARKED_SHARE = 0.01
@@ -16,6 +16,8 @@ def _steps_with(cause: str, what: str) -> Feature:
     """How many steps have idle time of a cause; `None` without steps."""
 
     def value(observed: Observed) -> float | None:
+        if is_marked(observed) and not tells(observed, (f"idle.{cause}",)):
+            return None
         steps = observed.device.by_step.values()
         key = f"idle.{cause}_ns"
         had = sum(parts.get(key, 0) >= MARKED_SHARE * parts.get("total_ns", 0) > 0 for parts in steps)
@@ -94,7 +96,7 @@ def _of_total(number: str, *parts: str) -> Callable[[Observed], float | None]:
 
     def value(observed: Observed) -> float | None:
         row = observed.device.accounting
-        if row.total_ns <= 0 or not has_device(observed):
+        if row.total_ns <= 0 or not (has_device(observed) or tells(observed, parts)):
             return None
         if not any(part_ns(row, part) for part in parts):
             return 0.0
@@ -159,6 +161,8 @@ _FUNCTION = re.compile(r"\.py\(\d+\): |^<built-in ")
 
 
 def _python_named(observed: Observed) -> float | None:
+    if is_marked(observed):
+        return observed.device.numbers.get("python_named_share")
     whole = observed.device.accounting.idle.python_ns
     named = [c for c in observed.device.culprits.get("python", ()) if _FUNCTION.search(c.name)]
     return max((each.time_ns for each in named), default=0) / whole if whole > 0 else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stepscope.model import report
 from stepscope.model.feature import Feature, Observed
 
 
@@ -119,7 +120,7 @@ beside_communication_share = Feature(
 
 def _hidden(observed: Observed) -> float | None:
     row = observed.device.accounting
-    if row.total_ns <= 0 or row.device.kind == "cpu":
+    if row.total_ns <= 0 or row.device.kind in report.HOST_KINDS:
         return None
     return row.communication.hidden_ns / row.total_ns if row.communication is not None else 0.0
 

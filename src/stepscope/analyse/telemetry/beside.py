@@ -21,7 +21,7 @@ def clock_numbers(numbers: Mapping[str, float], account: report.Accounting) -> d
     """`clock_bound_share`: what a lower clock costs in the kernels that it bounds. The loss is that under a
     reason, where there is one, else that against the highest clock."""
     compute = account.compute
-    if compute is None or account.total_ns <= 0 or account.device.kind == "cpu":
+    if compute is None or account.total_ns <= 0 or account.device.kind in report.HOST_KINDS:
         return {}
     matrix = sum(int(getattr(compute, f"{kind}_ns")) for kind in CLOCK_BOUND)
     loss = numbers.get("clock_loss_share", numbers.get("clock_drop_share"))
@@ -33,7 +33,7 @@ def clock_numbers(numbers: Mapping[str, float], account: report.Accounting) -> d
 def contention(numbers: Mapping[str, float], account: report.Accounting) -> dict[str, float]:
     """`contended_share`: whatever others on the device take, by the counters or by the kernels that take
     longer, both those that the clock bounds and those that memory does."""
-    if account.total_ns <= 0 or account.device.kind == "cpu":
+    if account.total_ns <= 0 or account.device.kind in report.HOST_KINDS:
         return {}
     taken = []
     beyond = numbers.get("busy_beyond_trace")

@@ -67,14 +67,16 @@ def numbers(logs: Sequence[Log], end_ns: int | None) -> dict[str, float]:
         if log.nccl is not None:
             found |= _transport(log.nccl)
     failed = [e for log in logs for e in log.events if e.what == "cuda_out_of_memory"]
-    if failed or longest is not None:
+    told = [log for log in logs if log.format != "marks"]  # marks say nothing of errors
+    if failed or any(log.progress is not None for log in told):
         found["log_out_of_memory"] = float(len(failed))
         shares = [share for e in failed if (share := _unallocated(e.numbers)) is not None]
         if shares:
             found["log_oom_unallocated_share"] = max(shares)
-    found["log_collective_timeouts"] = float(
-        sum(e.what == "nccl_watchdog" for log in logs for e in log.events)
-    )
+    if told:
+        found["log_collective_timeouts"] = float(
+            sum(e.what == "nccl_watchdog" for log in told for e in log.events)
+        )
     return found
 
 

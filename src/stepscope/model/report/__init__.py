@@ -13,6 +13,7 @@ from msgspec import field
 
 from stepscope.model.report.account import (
     COMPUTE_KINDS,
+    HOST_KINDS,
     IDLE_CAUSES,
     Accounting,
     Communication,
@@ -120,6 +121,7 @@ from stepscope.model.text import Lang
 
 __all__ = [
     "COMPUTE_KINDS",
+    "HOST_KINDS",
     "IDLE_CAUSES",
     "MEMORY_KINDS",
     "SCHEMA",

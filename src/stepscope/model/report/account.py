@@ -16,9 +16,14 @@ class Device(Part, frozen=True, kw_only=True):
     uuid: str | None = None
     """Absent where the trace does not say."""
     kind: str | None = None
-    """`cpu` for a run without an accelerator; absent for an accelerator."""
+    """`cpu` for a run without an accelerator, `marks` for a training loop that only its own marks tell of;
+    absent for an accelerator."""
     name: str | None = None
     """What the driver calls it; absent where the trace does not say."""
+
+
+HOST_KINDS = ("cpu", "marks")
+"""Kinds of rows that are of the host."""
 
 
 class Idle(msgspec.Struct, frozen=True, kw_only=True):

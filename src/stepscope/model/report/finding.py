@@ -40,6 +40,9 @@ class Cost(Part, frozen=True, kw_only=True):
     """True where the time is the most that a change can win, and not time in which something waited."""
     num_steps: int | None = None
     """How many steps the time is the sum of; absent where the row is of no steps."""
+    steps_share: float | None = None
+    """`time_ns` of the time of the steps of `subject.steps`; only where the cause holds in these and hardly
+    in the row's other steps, so that `share` does not tell how bad it was."""
 
 
 class Named(Part, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from stepscope.analyse.features.host import checkpoint_steps
 from stepscope.analyse.features.telemetry import host_disk_written_bytes_per_second
 from stepscope.model.text import Text
 from stepscope.rules.capture import FEW_STEPS
-from stepscope.rules.rule import Layer, Patch, Remedy, Rule, Subject
+from stepscope.rules.rule import Layer, OnHost, Patch, Remedy, Rule, Subject
 from stepscope.rules.signature import DEVICE, HOST, Lane, Signature
 
 ASYNC_SAVE = Patch(
@@ -99,6 +99,43 @@ RULE = Rule(
     needs=FEW_STEPS,
     explains=("periodic-stall", "slow-rank"),
     explains_peers=("waiting-for-peers",),
+    on_host=OnHost(
+        title=Text(en="Training stands still while a checkpoint is written", zh="训练在写检查点期间停住"),
+        explanation=Text(
+            en="The loop saves the model and makes no step until that is done.",
+            zh="训练循环在保存模型，完成之前不再推进。",
+        ),
+        checks=(
+            Text(
+                en="Where does its time go: copies to the host, serialisation, or the file system? Shared "
+                "storage is "
+                "slower for many ranks at once.",
+                zh="时间花在哪里：拷回主机、序列化，还是文件系统？多个 rank 同时写共享存储会更慢。",
+            ),
+            Text(
+                en="Does every rank write, or one for all while the others wait?",
+                zh="是每个 rank 都写，还是一个写、其他都在等？",
+            ),
+        ),
+        remedies=(
+            Remedy(
+                Text(
+                    en="Write checkpoints in the background: only the copy of the state is left in the loop.",
+                    zh="在后台写检查点：循环中只剩复制状态的时间。",
+                ),
+                clears=idle_checkpoint_share <= 0.02,
+                patch=ASYNC_SAVE,
+            ),
+            Remedy(
+                Text(
+                    en="Save less often, or to local disk first.",
+                    zh="降低保存频率，或先写到本地盘。",
+                ),
+                clears=idle_checkpoint_share <= 0.02,
+                is_partial=True,
+            ),
+        ),
+    ),
     signature=Signature(
         caption=Text(
             en="Every so many steps the loop saves, and the device has nothing to do until it is done.",

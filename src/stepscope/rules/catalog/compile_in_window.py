@@ -9,7 +9,7 @@ from stepscope.analyse.features import idle_compile_share
 from stepscope.analyse.features.host import cudnn_search_share, kernel_loading_share, recompiling_steps
 from stepscope.model.text import Text
 from stepscope.rules.capture import FEW_STEPS
-from stepscope.rules.rule import Layer, Patch, Question, Reading, Remedy, Rule, Subject
+from stepscope.rules.rule import Layer, OnHost, Patch, Question, Reading, Remedy, Rule, Subject
 from stepscope.rules.signature import DEVICE, HOST, Lane, Signature
 
 REASONS = Patch(kind="env", after="TORCH_LOGS=recompiles,graph_breaks")
@@ -152,6 +152,33 @@ RULE = Rule(
     },
     needs=FEW_STEPS,
     explains=("periodic-stall", "slow-rank"),
+    on_host=OnHost(
+        title=Text(
+            en="Training stands still while code is compiled or tuned", zh="训练在编译或自动调优期间停住"
+        ),
+        explanation=Text(
+            en="A compiler runs in the loop. In the first steps that is warm-up; in later ones it is a "
+            "cost of the job.",
+            zh="编译在训练循环中进行。出现在最初几步属于预热，出现在之后的步则是作业本身的开销。",
+        ),
+        checks=(
+            Text(
+                en="Do long steps come with new shapes? TORCH_LOGS=recompiles names the guard that failed.",
+                zh="慢步是否伴随新的形状？TORCH_LOGS=recompiles 会给出失效的 guard。",
+            ),
+        ),
+        remedies=(
+            Remedy(
+                Text(
+                    en="Find what is compiled again, and keep its shapes or mark them as dynamic.",
+                    zh="找出被反复编译的部分，固定其形状或标为动态。",
+                ),
+                clears=idle_compile_share <= 0.02,
+                patch=REASONS,
+                is_partial=True,
+            ),
+        ),
+    ),
     signature=Signature(
         caption=Text(
             en="Compilation returns after steps that did without it, and the device waits for it.",

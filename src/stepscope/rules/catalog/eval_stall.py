@@ -8,7 +8,7 @@ from stepscope.analyse.features import idle_eval_share, periodic_stall_steps
 from stepscope.analyse.features.host import eval_steps
 from stepscope.model.text import Text
 from stepscope.rules.capture import FEW_STEPS
-from stepscope.rules.rule import Layer, Patch, Remedy, Rule, Subject
+from stepscope.rules.rule import Layer, OnHost, Patch, Remedy, Rule, Subject
 from stepscope.rules.signature import DEVICE, HOST, Lane, Signature
 
 ON_DEVICE = Patch(
@@ -90,6 +90,32 @@ RULE = Rule(
     needs=FEW_STEPS,
     explains=("periodic-stall", "slow-rank"),
     explains_peers=("waiting-for-peers",),
+    on_host=OnHost(
+        title=Text(en="Training stands still while an evaluation runs", zh="训练在评测期间停住"),
+        explanation=Text(
+            en="All of the evaluation's time counts here, whatever it computes: it may be planned work.",
+            zh="这里计入评测的全部时间，不论其内部在算什么：它可能是计划内的工作。",
+        ),
+        checks=(
+            Text(
+                en="What does it do: the model, a metric on the processor, the loader of the validation "
+                "set, an "
+                "upload? A trace of one evaluation tells.",
+                zh="它在做什么：模型计算、处理器上的指标、验证集加载，还是上传？录一次评测的 trace "
+                "即可知道。",
+            ),
+        ),
+        remedies=(
+            Remedy(
+                Text(
+                    en="Evaluate less often, on fewer samples, or beside the training.",
+                    zh="降低评测频率、减少样本，或与训练并行地评测。",
+                ),
+                clears=idle_eval_share <= 0.02,
+                is_partial=True,
+            ),
+        ),
+    ),
     signature=Signature(
         caption=Text(
             en="Within the evaluation the device works for a moment and waits for the host's part of it.",

@@ -8,7 +8,7 @@ from stepscope.analyse.features import idle_gc_share, periodic_stall_steps
 from stepscope.analyse.features.host import gc_steps
 from stepscope.model.text import Text
 from stepscope.rules.capture import FEW_STEPS
-from stepscope.rules.rule import Layer, Patch, Remedy, Rule, Subject
+from stepscope.rules.rule import Layer, OnHost, Patch, Remedy, Rule, Subject
 from stepscope.rules.signature import DEVICE, HOST, Lane, Signature
 
 FREEZE = Patch(
@@ -84,6 +84,37 @@ RULE = Rule(
     needs=FEW_STEPS,
     explains=("periodic-stall", "slow-rank"),
     explains_peers=("waiting-for-peers",),
+    on_host=OnHost(
+        title=Text(
+            en="The training loop stops while Python collects garbage",
+            zh="训练循环在 Python 垃圾回收期间停住",
+        ),
+        explanation=Text(
+            en="The collector stops the loop. Each rank stops at steps of its own, and all others wait for "
+            "it.",
+            zh="垃圾回收会停住训练循环。各 rank 在各自的步上停顿，其他 rank 都要等它。",
+        ),
+        checks=(
+            Text(
+                en="Does the loop call gc.collect() itself? Then that line is the cause.",
+                zh="循环中是否自行调用了 gc.collect()？若是，那一行就是原因。",
+            ),
+            Text(
+                en="Do the pauses grow over the run? Then objects are kept that should be dropped.",
+                zh="停顿是否随运行变长？若是，说明有本应释放的对象一直被保留。",
+            ),
+        ),
+        remedies=(
+            Remedy(
+                Text(
+                    en="Freeze what lives after the first steps, so that a collection looks at little.",
+                    zh="在最初几步之后冻结已有对象，使每次回收只需查看很少的对象。",
+                ),
+                clears=idle_gc_share <= 0.005,
+                patch=FREEZE,
+            ),
+        ),
+    ),
     signature=Signature(
         caption=Text(
             en="In the middle of some steps, at no fixed one, the thread that launches stands still.",

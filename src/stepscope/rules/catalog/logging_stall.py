@@ -8,7 +8,7 @@ from stepscope.analyse.features import host_sync_share, idle_logging_share, peri
 from stepscope.analyse.features.host import logging_steps
 from stepscope.model.text import Text
 from stepscope.rules.capture import FEW_STEPS
-from stepscope.rules.rule import Layer, Patch, Remedy, Rule, Subject
+from stepscope.rules.rule import Layer, OnHost, Patch, Remedy, Rule, Subject
 from stepscope.rules.signature import DEVICE, HOST, Lane, Signature
 
 SELDOM = Patch(
@@ -77,6 +77,31 @@ RULE = Rule(
     },
     needs=FEW_STEPS,
     explains=("periodic-stall", "slow-rank"),
+    on_host=OnHost(
+        title=Text(en="The training loop waits for its own logging", zh="训练循环在等待写日志"),
+        explanation=Text(
+            en="Logging, trackers or progress bars run in the loop, and no step goes on meanwhile.",
+            zh="日志、实验跟踪或进度条在训练循环中运行，期间不再推进。",
+        ),
+        checks=(
+            Text(
+                en="Which call is it: a tracker that writes or sends at once, histograms of weights and "
+                "gradients, or "
+                "print?",
+                zh="是哪个调用：立即写入或发送的跟踪器、权重与梯度的直方图，还是 print？",
+            ),
+        ),
+        remedies=(
+            Remedy(
+                Text(
+                    en="Log every so many steps, and let the tracker send in the background.",
+                    zh="每隔若干步记录一次，并让跟踪器在后台发送。",
+                ),
+                clears=idle_logging_share <= 0.02,
+                patch=SELDOM,
+            ),
+        ),
+    ),
     signature=Signature(
         caption=Text(
             en="The step is over, the host writes its logs, and the next launch comes after them.",

@@ -8,7 +8,7 @@ from stepscope.analyse.features import idle_gc_share, idle_python_share
 from stepscope.analyse.features.host import python_named_share, python_stall_share
 from stepscope.model.text import Text
 from stepscope.rules.capture import STACKS
-from stepscope.rules.rule import Layer, Patch, Question, Reading, Remedy, Rule, Subject
+from stepscope.rules.rule import Layer, OnHost, Patch, Question, Reading, Remedy, Rule, Subject
 from stepscope.rules.signature import DEVICE, HOST, Lane, Signature
 
 IN_THREAD = Patch(
@@ -101,6 +101,40 @@ RULE = Rule(
     },
     needs=STACKS,
     explains=("periodic-stall", "slow-rank"),
+    on_host=OnHost(
+        title=Text(
+            en="The training loop spends its time in host code that is neither data nor model",
+            zh="训练循环的时间花在既非数据也非模型的主机代码上",
+        ),
+        explanation=Text(
+            en="For milliseconds at a stretch the loop is in none of its marked phases, or in one of its "
+            "own. Where "
+            "that lies in the step is named here; which function it is, a trace with Python functions tells.",
+            zh="训练循环连续数毫秒不在任何标记阶段内，或在自定义阶段内。此处给出它在步内的位置；"
+            "具体是哪个函数，须由带 Python 函数的 trace 说明。",
+        ),
+        checks=(
+            Text(
+                en="What does the loop do at the place named here: does it compute, wait, or read a file? "
+                "Give it a "
+                "phase of its own, and the next report says how long it takes.",
+                zh="循环在此处所示位置做了什么：计算、等待，还是读文件？给它加一个自定义阶段，下一份报告会给出耗时。",
+            ),
+        ),
+        remedies=(
+            Remedy(
+                Text(
+                    en="Take that work out of the loop: run it in a thread or process of its own, less "
+                    "often, or once "
+                    "before.",
+                    zh="把这部分工作移出循环：放到单独的线程或进程、降低频率，或提前只做一次。",
+                ),
+                clears=python_stall_share <= 0.02,
+                patch=IN_THREAD,
+                is_overlap=True,
+            ),
+        ),
+    ),
     signature=Signature(
         caption=Text(
             en="Between two launches the thread runs Python for milliseconds, and the device's queue is "

@@ -8,7 +8,7 @@ from stepscope.analyse.features import exposed_communication_share
 from stepscope.analyse.features.peer import peer_wait_of_exposed, peer_wait_share, transfer_exposed_share
 from stepscope.model.text import Text
 from stepscope.rules.capture import ALL_RANKS
-from stepscope.rules.rule import Layer, Remedy, Rule, Subject
+from stepscope.rules.rule import Layer, OnHost, Remedy, Rule, Subject
 from stepscope.rules.signature import Lane, Signature
 
 RULE = Rule(
@@ -67,6 +67,34 @@ RULE = Rule(
         ),
     },
     needs=ALL_RANKS,
+    on_host=OnHost(
+        title=Text(
+            en="The training loop waits for ranks that come later", zh="训练循环在等待较晚到达的 rank"
+        ),
+        explanation=Text(
+            en="The rank is where all ranks meet before the last one has come. A faster link would change "
+            "nothing.",
+            zh="在最后一个 rank 到达之前，该 rank 已在会合处等待，换更快的链路无济于事。",
+        ),
+        checks=(
+            Text(
+                en="Which rank comes last, and is it always the same one? The map of lateness by rank and "
+                "step tells.",
+                zh="谁最后到达，是否总是同一个？见 rank × 步的迟到图。",
+            ),
+        ),
+        remedies=(
+            Remedy(
+                Text(
+                    en="Make the late ranks earlier, or the work of all ranks even; the waiting goes with "
+                    "it.",
+                    zh="让迟到的 rank 提前，或让各 rank 工作量均衡，等待随之消失。",
+                ),
+                clears=peer_wait_share <= 0.02,
+                is_partial=True,
+            ),
+        ),
+    ),
     signature=Signature(
         caption=Text(
             en="Collectives begin at different times and end together.",

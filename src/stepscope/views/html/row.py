@@ -64,7 +64,7 @@ def _row(row: report.Accounting, report_: report.Report, lang: Lang) -> Markup:
         (
             "" if owner is None else owner.in_(lang),
             word("host", lang)
-            if row.device.kind == "cpu"
+            if row.device.kind in report.HOST_KINDS
             else f"{word('device', lang)} {device_name(row.device)}",
             counted(row.num_steps, lang, "step", "steps", "步") if has_steps else word("whole_trace", lang),
             ((f"每步 {each}" if lang == "zh" else f"{each} a step") if has_steps else each) if told else "",

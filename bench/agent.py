@@ -1,0 +1,115 @@
+"""What the agent takes of a core and of memory: 8 devices, 40 signals, once a second, host and spool.
+
+The real agent in a process of its own, with the real binding over a driver's library that is made up
+(`tests/agent/fake_nvml.c`), the host's own counters, a job that marks its steps, and a spool on the disk.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+FAKE = ROOT / "tests" / "agent" / "fake_nvml.c"
+NUM_DEVICES = 8
+MOST_SHARE, MOST_BYTES = 0.01, 120e6
+_START = """
+import ctypes, sys
+library = ctypes.CDLL({library!r}, mode=ctypes.RTLD_GLOBAL)
+library.fake_set(b"count", 0, ctypes.c_longlong({num}))
+from stepscope.cli import main
+sys.exit(main({words!r}))
+"""
+_JOB = """
+import time, stepscope_sdk
+mon = stepscope_sdk.monitor()
+while True:
+    with mon.step():
+        for name in ("data", "forward", "backward", "optimizer"):
+            with mon.phase(name):
+                time.sleep(0.05)
+"""
+
+
+def built(folder: str) -> str:
+    out = str(Path(folder, "libnvidia-ml.so.1"))
+    words = ["gcc", "-shared", "-fPIC", "-w", "-O1", "-Wl,-soname,libnvidia-ml.so.1", "-o", out, str(FAKE)]
+    subprocess.run(words, check=True)
+    return out
+
+
+def usage(pid: int) -> tuple[float, int]:
+    """(processor seconds, bytes resident) of a process."""
+    words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    ticks = os.sysconf("SC_CLK_TCK")
+    return (int(words[11]) + int(words[12])) / ticks, int(words[21]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def main() -> None:
+    asked = argparse.ArgumentParser()
+    asked.add_argument("--seconds", type=float, default=60.0)
+    seconds = asked.parse_args().seconds
+    with tempfile.TemporaryDirectory() as folder:
+        spool, run_dir = Path(folder, "spool"), Path(folder, "run")
+        run_dir.mkdir()
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "STEPSCOPE_RUN_DIR": str(run_dir)}
+        words = ["agent", "--profile", "inference", "--spool", str(spool), "--host", "bench"]
+        script = _START.format(library=built(folder), num=NUM_DEVICES, words=words)
+        job = subprocess.Popen([sys.executable, "-c", _JOB], env=environment)
+        agent = subprocess.Popen([sys.executable, "-c", script], env=environment)
+        try:
+            time.sleep(5.0)  # its start: imports, devices
+            start_cpu, _ = usage(agent.pid)
+            start = time.monotonic()
+            time.sleep(seconds)
+            cpu, resident = usage(agent.pid)
+            passed = time.monotonic() - start
+            agent.send_signal(signal.SIGTERM)
+            code = agent.wait(30)
+        finally:
+            for process in (agent, job):
+                if process.poll() is None:
+                    process.kill()
+                process.wait()
+        if code != 0:
+            raise SystemExit(f"the agent ended with {code}")
+        size = sum(each.stat().st_size for each in spool.rglob("*") if each.is_file())
+        num = num_samples(spool)
+    share = (cpu - start_cpu) / passed
+    rate = num / (passed + 5.0)
+    print(
+        f"agent: {NUM_DEVICES} devices, {rate:.0f} samples/s, {passed:.0f} s, {size / max(num, 1):.1f} bytes a sample"
+    )
+    print(
+        f"  {'processor':<12}{share:8.2%} of a core   budget {MOST_SHARE:.0%}   {_word(share < MOST_SHARE)}"
+    )
+    print(
+        f"  {'memory':<12}{resident / 1e6:8.1f} MB          budget {MOST_BYTES / 1e6:.0f} MB {_word(resident < MOST_BYTES)}"
+    )
+
+
+def num_samples(folder: Path) -> int:
+    """Samples in the spool."""
+    from stepscope.model.batch import Samples
+    from stepscope.sources.formats.spool import batches_of, open_spool
+
+    return sum(
+        len(series.value)
+        for batch in batches_of(open_spool(str(folder)))
+        if isinstance(batch, Samples)
+        for series in batch.series
+    )
+
+
+def _word(is_kept: bool) -> str:
+    return "kept" if is_kept else "EXCEEDED"
+
+
+if __name__ == "__main__":
+    main()

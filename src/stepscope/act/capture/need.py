@@ -1,0 +1,55 @@
+"""The least capture that settles what is undecided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from stepscope.act.capture.request import Request
+from stepscope.rules import capture as needs
+from stepscope.rules.rule import Capture, Rule
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What one kind of recording takes of the profiler: active steps that count (the first one comes on top),
+    flags, and whether all ranks must record."""
+
+    num_steps: int
+    mode: Literal["full", "light"] = "full"
+    flags: frozenset[str] = frozenset()
+    is_of_all: bool = False
+
+
+ASKS_OF: tuple[tuple[Capture, Ask], ...] = (
+    (needs.FEW_STEPS, Ask(3)),
+    (needs.DEVICE, Ask(1)),
+    (needs.STACKS, Ask(2, flags=frozenset({"stacks"}))),
+    (needs.GARBAGE, Ask(2, flags=frozenset({"stacks"}))),
+    (needs.SHAPES, Ask(1, flags=frozenset({"shapes"}))),
+    (needs.MANY_STEPS, Ask(30, mode="light")),
+    (needs.ALL_RANKS, Ask(3, is_of_all=True)),
+    (needs.LIGHT, Ask(3)),
+    (needs.MEMORY, Ask(10, flags=frozenset({"memory"}))),
+)
+"""The recordings of `rules/capture.py` that an on-demand capture gives; what is not here it does not give."""
+
+
+def least(rules: Iterable[Rule], *, slowest: Iterable[int] = ()) -> Request | None:
+    """One capture for all these rules, `None` where no capture of PyTorch's profiler settles any of them."""
+    asks = [ask for rule in rules if (ask := ask_of(rule.needs)) is not None]
+    if not asks:
+        return None
+    ranks = frozenset(slowest)
+    return Request(
+        num_steps=max(each.num_steps for each in asks) + 1,
+        mode="light" if all(each.mode == "light" for each in asks) else "full",
+        flags=frozenset().union(*(each.flags for each in asks)),
+        ranks=None if any(each.is_of_all for each in asks) or not ranks else ranks,
+    )
+
+
+def ask_of(capture: Capture) -> Ask | None:
+    """What this recording takes, `None` where the profiler does not give it (counters, logs, snapshots)."""
+    return next((ask for named, ask in ASKS_OF if named is capture), None)

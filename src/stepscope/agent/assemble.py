@@ -1,0 +1,210 @@
+"""Puts an agent together from what was asked for, runs it, and ends it in order."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+from stepscope.agent import line
+from stepscope.agent.clock import Clock, RealClock, ScaledClock
+from stepscope.agent.context import RUN_DIRS, Context
+from stepscope.agent.loop import Loop
+from stepscope.agent.metrics import Exposition, serve
+from stepscope.agent.pack import Packer
+from stepscope.agent.profile import profile
+from stepscope.agent.remote_write import RemoteWriter
+from stepscope.agent.ship import Shipper, token_from
+from stepscope.agent.source import Kind, Reading, Source, kinds
+from stepscope.agent.spool import Spool
+from stepscope.agent.stacks import stacks_of
+from stepscope.model.batch import Batch, Happened
+
+APART_NS = 1_000_000_000
+"""Between the two looks of `--once`."""
+OVER_NS = 20_000_000_000
+"""How long `--once` waits for a source."""
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What was asked for; `cli/agent.py` says what each is. `environment` holds the token."""
+
+    host: str
+    profile: str = "training"
+    is_once: bool = False
+    shows: bool = False
+    spool_dir: str | None = None
+    server: str | None = None
+    token_file: str | None = None
+    remote_write: str | None = None
+    listen: tuple[str, int] | None = None
+    run_dirs: tuple[str, ...] | None = None
+    exporters: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    nccl_logs: tuple[str, ...] = ()
+    uses_dcgm: bool = False
+    stacks_pid: int | None = None
+    capture_steps: int = 0
+    time_scale: float = 1.0
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+def run(wanted: Wanted, *, out: Callable[[str], None], err: Callable[[str], None]) -> int:
+    """Run until SIGTERM, Ctrl-C or, for `--once`, until every source was asked twice: the exit code."""
+    with ExitStack() as stack:
+        sink = Sink(wanted, out, err, stack)
+        context = context_of(wanted, sink.agent)
+        loop = loop_of(wanted, context, sink)
+        if wanted.stacks_pid is not None:
+            _stacks(wanted.stacks_pid, context, loop)
+        if wanted.is_once:
+            loop.once(apart_ns=APART_NS, over_ns=OVER_NS)
+            return 0
+        stop = threading.Event()
+        code = _signals(stop, stack)
+        if wanted.capture_steps:
+            from stepscope.agent.capture import on_signal
+
+            on_signal(wanted.capture_steps, context.jobs, loop.tell, stack)
+        err(_begin(wanted, loop, sink))
+        loop.run(stop)
+        return code()
+
+
+class Sink:
+    """Where batches go: the spool first, then whoever shows or serves them."""
+
+    def __init__(
+        self, wanted: Wanted, out: Callable[[str], None], err: Callable[[str], None], stack: ExitStack
+    ) -> None:
+        """UsageError and RefusedError as of its parts: a spool that another agent holds, an address that is
+        taken."""
+        self._out, self._err, self._shows = out, err, wanted.shows
+        self.spool: Spool | None = None
+        self.address: str | None = None
+        shipper: Shipper | None = None
+        if wanted.spool_dir is not None:
+            self.spool = Spool(wanted.spool_dir, host=wanted.host)
+            stack.callback(self.spool.close)
+        if wanted.server is not None and self.spool is not None:
+            token = token_from(wanted.environment, wanted.token_file)
+            shipper = Shipper(self.spool, wanted.server, token)
+            shipper.start()
+            stack.callback(shipper.stop)
+        self._takers: list[Callable[[Batch], object]] = []
+        if wanted.remote_write is not None:
+            writer = RemoteWriter(wanted.remote_write)
+            writer.start()
+            stack.callback(writer.stop)
+            self._takers.append(writer.update)
+        if wanted.listen is not None:
+            exposition = Exposition()
+            if self.spool is not None:
+                exposition.watch(self.spool, shipper)
+            server = serve(*wanted.listen, exposition)
+            stack.callback(server.stop)
+            self._takers.append(exposition.update)
+            self.address = f"http://{wanted.listen[0]}:{server.port}"
+        self.agent = self.spool.agent if self.spool is not None else ""
+
+    def __call__(self, batch: Batch) -> None:
+        if self.spool is not None:
+            self.spool.append(batch)
+        for taker in self._takers:
+            taker(batch)
+        if self._shows:
+            for text in line.lines(batch):
+                self._out(text)
+        elif isinstance(batch, Happened):
+            for text in line.lines(batch):
+                self._err(text)
+
+
+def context_of(wanted: Wanted, agent: str) -> Context:
+    """What sources are made from."""
+    clock: Clock = RealClock() if wanted.time_scale == 1.0 else ScaledClock(wanted.time_scale)
+    return Context(
+        host=wanted.host,
+        agent=agent,
+        clock=clock,
+        run_dirs=wanted.run_dirs or RUN_DIRS,
+        exporters=wanted.exporters,
+        has_default_exporter=not wanted.exporters,
+        nccl_logs=wanted.nccl_logs,
+        load_nvml=_load_nvml,
+        load_dcgm=_load_dcgm if wanted.uses_dcgm else None,
+    )
+
+
+def loop_of(wanted: Wanted, context: Context, sink: Callable[[Batch], object]) -> Loop:
+    """The loop over every source that is asked for."""
+    chosen = profile(wanted.profile)
+    sources: list[tuple[Kind, Source]] = [
+        (kind, source)
+        for kind in kinds()
+        if not wanted.sources or kind.name in wanted.sources
+        for source in kind.make(context)
+    ]
+    packer = Packer(
+        agent=context.agent,
+        host=context.host,
+        jobs=context.jobs,
+        devices=context.devices,
+        hold_ns=chosen.hold_ns,
+    )
+    return Loop(
+        sources,
+        profile=chosen,
+        clock=context.clock,
+        packer=packer,
+        sink=sink,
+        is_busy=lambda: context.jobs.is_busy,
+        tally=context.tally,
+    )
+
+
+def _stacks(pid: int, context: Context, loop: Loop) -> None:
+    at_ns = context.clock.real_ns()
+    loop.take("stacks", Reading(at_ns, lines=stacks_of(pid, at_ns)))
+
+
+def _signals(stop: threading.Event, stack: ExitStack) -> Callable[[], int]:
+    """Both signals end the loop; the returned function tells the exit code. Outside of the main thread there
+    are none: whoever runs us there stops us otherwise."""
+    seen: list[int] = []
+
+    def end(number: int, frame: object) -> None:
+        seen.append(number)
+        stop.set()
+
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGINT):
+            before = signal.signal(number, end)
+            stack.callback(signal.signal, number, before)
+    return lambda: INTERRUPTED if signal.SIGINT in seen else 0
+
+
+def _begin(wanted: Wanted, loop: Loop, sink: Sink) -> str:
+    parts = [f"{len(loop.workers)} sources, profile {wanted.profile}"]
+    if wanted.spool_dir is not None:
+        parts.append(f"spool {wanted.spool_dir}")
+    if sink.address is not None:
+        parts.append(f"metrics at {sink.address}/metrics")
+    return "; ".join(parts)
+
+
+def _load_nvml() -> Any:
+    import pynvml
+
+    return pynvml
+
+
+def _load_dcgm() -> Any:
+    from DcgmReader import DcgmReader
+
+    return DcgmReader
