@@ -17,6 +17,7 @@ from stepscope_sdk import monitor
 from stepscope_sdk.attach_import import watch
 from stepscope_sdk.attach_mark import Marks
 from stepscope_sdk.monitor import Monitor
+from stepscope_sdk.start import is_off
 
 SEEN, FAULT = "torch.seen", "attach.fault"
 """Files in the run directory: a process imported torch (for whoever finds no ring there); attach mode itself
@@ -27,21 +28,21 @@ _marks: Marks | None = None
 
 def start(torch: ModuleType | None = None) -> None:
     """Wrap torch now, or as soon as it has been imported. Twice is once; never raises."""
-    if _marks is None and not _is_off():
-        if torch is None:
-            watch("torch", start)
-        else:
-            try:
-                _start(torch)
-            except Exception as error:  # noqa: BLE001  the wall to the training script
-                _say_fault(error)
-                if _marks is not None:
-                    _marks.is_off = True
+    if _marks is not None or is_off(os.environ):
+        return
+    if torch is None:
+        watch("torch", start)
+        return
+    try:
+        _start(torch)
+    except Exception as error:  # noqa: BLE001  the wall to the training script
+        _stop(error)
 
 
-def _is_off() -> bool:
-    value = os.environ.get
-    return value("STEPSCOPE_DISABLE", "") not in ("", "0") or value("STEPSCOPE", "").lower() == "off"
+def _stop(error: BaseException) -> None:
+    _say_fault(error)
+    if _marks is not None:
+        _marks.is_off = True
 
 
 def _start(torch: ModuleType) -> None:

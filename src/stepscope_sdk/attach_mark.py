@@ -67,6 +67,8 @@ class Marks:
         self.samples: int | None = None
         self.tokens: int | None = None
         self.seq_len: int | None = None
+        self.counted: int | None = None
+        """The module whose passes are counted: one alone of those that a step runs."""
 
     def stay_out(self) -> None:
         """The script marks itself: what is open is closed, and nothing more is marked."""

@@ -41,7 +41,6 @@ class Roots:
         self._trained: weakref.WeakSet[Any] = weakref.WeakSet()
         self._shared: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
         self._last: weakref.ref[Any] | None = None
-        self._counted: int | None = None
         marks.after_step = self._after_step
         wrapper.around(torch.nn.Module, "train", self._begin_train, self._end_train)
 
@@ -75,7 +74,6 @@ class Roots:
 
     def _after_step(self) -> None:
         marks = self._marks
-        self._counted = None
         if self._before is None:
             if marks.num_forwards == 0 and self._num_again < MOST_LOOKS_AGAIN:
                 self._num_again += 1
@@ -88,17 +86,18 @@ class Roots:
         for each in self._classes - self._wrapped:
             self._wrap_class(each)
 
-    def _wrap_class(self, kind: type) -> None:
+    def _wrap_class(self, kind: Any) -> None:
         self._wrapped.add(kind)
         own = kind.__dict__.get("__call__")
 
         def up(self: Any, *args: Any, **kwargs: Any) -> Any:
-            return super(kind, self).__call__(*args, **kwargs)  # type: ignore[misc]
+            above: Any = super(kind, self)
+            return above.__call__(*args, **kwargs)
 
         if own is None:
             functools.update_wrapper(up, self._module.__call__)
         try:
-            kind.__call__ = self._called(own if own is not None else up)  # type: ignore[operator]
+            kind.__call__ = self._called(own if own is not None else up)
         except TypeError:  # a class that is not to be changed: its calls stay unmarked
             return
 
@@ -125,8 +124,8 @@ class Roots:
         if has_parameters and is_grad:
             marks.num_forwards += 1
             self._last = weakref.ref(module)
-            if self._counted in (None, id(module)):
-                self._counted = id(module)
+            if marks.counted in (None, id(module)):
+                marks.counted = id(module)
                 self._count(args, kwargs)
         return "forward", sync
 
@@ -176,7 +175,7 @@ class Roots:
     # ── evaluation ──
 
     def look_at_mode(self) -> None:
-        """Ends an evaluation whose model is in training mode again: a framework may set that without a call."""
+        """Ends an evaluation whose model trains again: a framework may set that without a call."""
         last = None if self._last is None else self._last()
         if last is not None and last.training and self._torch.is_grad_enabled():
             self._marks.end_eval()

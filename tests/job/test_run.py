@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.job.test_ddp import ROOT, python_with_torch
@@ -134,20 +135,27 @@ def test_a_late_rank_has_the_same_rank_and_cost_wherever_it_sleeps(script, where
     for _ in range(TRIES):
         ran = script(*words)
         assert ran.code == 0, ran.err
-        (late,) = ran.report["stragglers"] or [None]
+        late = next(iter(ran.report["stragglers"]), None)
         cost_ms = late["cost_ns"] / late["num_steps"] / 1e6 if late else 0
-        if late and 40 <= cost_ms <= 60:
+        if 40 <= cost_ms <= 60:
             break
+    assert late is not None
     assert (late["rank"], late["persistence"], late["reason"]) == (1, "persistent", phase)
     assert 40 <= cost_ms <= 60
 
 
 @pytest.mark.slow
-def test_a_late_rank_that_moves_is_called_moving_and_nobody_is_named(script):
-    ran = script("ranks.py", "moving")
-    assert ran.code == 0, ran.err
-    assert {late["persistence"] for late in ran.report["stragglers"]} <= {"moving"}
-    assert ran.report["lateness"]["persistence"] == "moving"
+def test_a_late_rank_that_moves_is_called_moving_and_none_is_named_slow(script):
+    for _ in range(TRIES):
+        ran = script("ranks.py", "moving")
+        assert ran.code == 0, ran.err
+        told = {late["persistence"] for late in ran.report["stragglers"]}
+        if told == {"moving"}:
+            break
+    assert told <= {"moving"}
+    assert "slow-rank" not in [f["rule"] for f in ran.report["findings"]]
+    late = [np.array(row["lateness_ns"]) > 30e6 for row in ran.report["lateness"]["rows"]]
+    assert all(8 <= each.sum() <= 22 for each in late)
 
 
 @pytest.mark.slow
@@ -204,17 +212,17 @@ def wait_for(is_there, process):
 def test_a_command_without_torch_is_run_as_it_is_and_one_line_says_why_there_is_no_verdict(tmp_path):
     ran = ended(tmp_path, start(tmp_path, "sh", "-c", "cat; echo said; exit 3"))
     assert (ran.code, ran.out, ran.report) == (3, "said\n", None)
-    assert ran.err.splitlines() == [
-        "stepscope: no verdict: the command imported no torch in a Python that reads PYTHONPATH (not python -I, "
-        "-E or -S); mark the steps with stepscope_sdk.monitor() in the script"
-    ]
+    (line,) = ran.err.splitlines()
+    assert line.startswith("stepscope: no verdict: the command imported no torch in a Python that")
+    assert line.endswith("; mark the steps with stepscope_sdk.monitor() in the script")
 
 
 def test_a_command_that_is_not_there_ends_with_127(tmp_path):
     ran = ended(tmp_path, start(tmp_path, "no-such-command"))
     assert ran.code == 127
-    assert ran.err == ("stepscope: no-such-command: cannot be run: no such file or directory; write the command "
-                       "after -- as in: stepscope run -- python train.py\n")  # fmt: skip
+    what, _, mend = ran.err.partition("; ")
+    assert what == "stepscope: no-such-command: cannot be run: no such file or directory"
+    assert mend == "write the command after -- as in: stepscope run -- python train.py\n"
 
 
 def test_the_environment_reaches_every_python_below_and_its_own_sitecustomize_runs(tmp_path):

@@ -10,6 +10,9 @@ from stepscope.model.trace import I64
 
 SLOW_FACTOR = 1.2
 """A step this many times the median is slow; honest step noise stays within a few percent."""
+BIG_FACTOR = 3.0
+"""Where slow steps show no period, those so many times the median may: other load on a host makes steps slow
+at random, but seldom that slow, and a pause is not hidden by it."""
 MIN_SLOW = 3
 """Fewer slow steps than this cannot show a period."""
 LEAST_STEPS = 10 * MIN_SLOW
@@ -29,14 +32,19 @@ def variation(number: I64, duration_ns: I64, is_counted: npt.NDArray[np.bool_]) 
     median = int(np.median(counted))
     if len(counted) == 1:
         return Variation(first_ns=int(counted[0]), median_ns=median)
-    slow = number[duration_ns > SLOW_FACTOR * median]
     return Variation(
         first_ns=int(counted[0]),
         median_ns=median,
         p95_ns=int(np.percentile(counted, 95, method="higher")),
-        slow_steps=tuple(slow.tolist()),
-        period_steps=period_steps(slow),
+        slow_steps=tuple(number[duration_ns > SLOW_FACTOR * median].tolist()),
+        period_steps=period_steps(number[_at_a_period(number, duration_ns, median)]),
     )
+
+
+def _at_a_period(number: I64, duration_ns: I64, median_ns: int) -> npt.NDArray[np.bool_]:
+    """The slow steps; of those without a period the big ones, where these have one."""
+    slow, big = (duration_ns > factor * median_ns for factor in (SLOW_FACTOR, BIG_FACTOR))
+    return slow if period_steps(number[slow]) is not None or period_steps(number[big]) is None else big
 
 
 def period_steps(slow: I64) -> int | None:
@@ -60,7 +68,7 @@ def periodic_excess_ns(
     if len(counted) < 2:
         return 0
     median = int(np.median(counted))
-    slow = duration_ns > SLOW_FACTOR * median
+    slow = _at_a_period(number, duration_ns, median)
     if period_steps(number[slow]) is None:
         return 0
     more = np.maximum(compute_ns[slow] - int(np.median(compute_ns[is_counted])), 0)

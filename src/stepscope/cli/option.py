@@ -63,7 +63,7 @@ def output_option(function: F) -> F:
 
 
 def console(is_error: bool = False) -> Console:
-    """A console on stdout, or on stderr: colour only where it is a terminal (`NO_COLOR`, `FORCE_COLOR` hold)."""
+    """A console on stdout or stderr: colour only where it is a terminal (`NO_COLOR`, `FORCE_COLOR` hold)."""
     from rich.console import Console
 
     class Ours(Console):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepscope.model.error import StepscopeError, UsageError
+from stepscope.model.redact import without_secrets
 from stepscope.model.text import Lang
 from stepscope.run import folder as folders
 from stepscope.run.answer import captured, diagnosed, why_none, with_commands
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from stepscope.model.report import Report
 
 __all__ = ["Done", "Options", "run"]
+
+
+WRITE = "write the command after -- as in: stepscope run -- python train.py"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +65,9 @@ def run(words: Sequence[str], environment: Mapping[str, str], options: Options) 
         except OSError as error:
             is_there = not isinstance(error, FileNotFoundError)
             why = error.strerror or type(error).__name__
-            return Done(NOT_RUN if is_there else NOT_FOUND, lines=[f"{words[0]}: cannot be run: {why.lower()}; "
-                        "write the command after -- as in: stepscope run -- python train.py"])  # fmt: skip
+            what = without_secrets(words[0])[0]
+            line = f"{what}: cannot be run: {why.lower()}; {WRITE}"
+            return Done(NOT_RUN if is_there else NOT_FOUND, lines=[line])
         keeper = Keeper(folder.live, folder.kept)
         watch = Watch(keeper, options.capture, lambda: diagnosed(folder, options.lang).report)
 

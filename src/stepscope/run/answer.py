@@ -29,20 +29,20 @@ OFF = Text(
     zh="没有结论：STEPSCOPE_DISABLE 或 STEPSCOPE=off 关闭了打点；请取消后重新运行",
 )
 NO_TORCH = Text(
-    en="no verdict: the command imported no torch in a Python that reads PYTHONPATH (not python -I, -E or -S); "
-    "mark the steps with stepscope_sdk.monitor() in the script",
+    en="no verdict: the command imported no torch in a Python that reads PYTHONPATH (not python -I, "
+    "-E or -S); mark the steps with stepscope_sdk.monitor() in the script",
     zh="没有结论：该命令没有在读取 PYTHONPATH 的 Python 中导入 torch（不支持 python -I、-E、-S）；"
     "请在脚本中用 stepscope_sdk.monitor() 标记训练步",
 )
 NO_STEPS = Text(
-    en="no verdict: torch was imported, but no optimizer of torch.optim finished a step; let it run longer, or "
-    "mark the steps with stepscope_sdk.monitor() in the script",
+    en="no verdict: torch was imported, but no optimizer of torch.optim finished a step; let it run longer, "
+    "or mark the steps with stepscope_sdk.monitor() in the script",
     zh="没有结论：已导入 torch，但没有 torch.optim 优化器完成一步；请让它多运行一会儿，"
     "或在脚本中用 stepscope_sdk.monitor() 标记训练步",
 )
 FAILED = Text(
-    en="no verdict: marks stopped by a fault of stepscope ({what}); please report it, and mark the steps with "
-    "stepscope_sdk.monitor() until then",
+    en="no verdict: marks stopped by a fault of stepscope ({what}); please report it, and mark the steps "
+    "with stepscope_sdk.monitor() until then",
     zh="没有结论：stepscope 自身出错，打点已停止（{what}）；请报告此问题，"
     "在此之前可用 stepscope_sdk.monitor() 标记训练步",
 )

@@ -1,1 +1,1 @@
-"""A folder that `stepscope run` puts first on PYTHONPATH: Python imports `sitecustomize` from it as it starts."""
+"""`stepscope run` puts this folder first on PYTHONPATH: a Python that starts imports `sitecustomize`."""

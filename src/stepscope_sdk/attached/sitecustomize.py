@@ -8,18 +8,18 @@ import os
 import sys
 
 
-def _is_ours(path):
+def _is_ours(path: str) -> bool:
     try:
         return os.path.realpath(path or os.curdir) == _FOLDER
     except (OSError, ValueError):
         return False
 
 
-def _chain():
+def _chain() -> None:
     """Run the `sitecustomize` that this one stands before; one that is missing is no fault."""
     ours = sys.modules.pop("sitecustomize", None)
     try:
-        import sitecustomize  # noqa: F401
+        __import__("sitecustomize")
     except ImportError as error:
         if error.name != "sitecustomize":
             raise
@@ -27,13 +27,15 @@ def _chain():
             sys.modules["sitecustomize"] = ours
 
 
-def _start():
+def _start() -> None:
     """Wait for torch; the SDK itself is loaded only then, from beside this folder."""
     import importlib.util
 
     package = os.path.dirname(_FOLDER)
     name = "_stepscope_sdk_attach_import"
     spec = importlib.util.spec_from_file_location(name, os.path.join(package, "attach_import.py"))
+    if spec is None or spec.loader is None:
+        return
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     module.watch("torch", module.starter(package))
@@ -45,5 +47,5 @@ if os.environ.get("STEPSCOPE_ATTACH") == "1":
     try:
         _start()
     except Exception:  # noqa: BLE001  a script must start whatever happens here
-        pass
+        _FAILED = True
 _chain()

@@ -6,6 +6,7 @@ model, which are taken off when training ends.
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 from stepscope_sdk.callbacks.turn import Turn, world
@@ -20,10 +21,9 @@ def __getattr__(name: str) -> Any:
 
 def _made() -> type:
     try:
-        from transformers import TrainerCallback
+        base: Any = importlib.import_module("transformers").TrainerCallback
     except ImportError as error:
         raise ImportError("StepscopeCallback needs transformers; add it: pip install transformers") from error
-    base: Any = TrainerCallback
 
     class StepscopeCallback(base):  # type: ignore[misc]
         """Marks steps, and the phases data, forward, backward, optimizer, eval and checkpoint."""

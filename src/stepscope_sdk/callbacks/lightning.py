@@ -6,6 +6,7 @@ A step is one step of the optimizer, however many batches are added up for it.
 from __future__ import annotations
 
 import functools
+import importlib
 import sys
 from typing import Any
 
@@ -22,8 +23,6 @@ def __getattr__(name: str) -> Any:
 
 
 def _base() -> type:
-    import importlib
-
     for package in sorted(_PACKAGES, key=lambda each: each not in sys.modules):
         try:
             base: type = importlib.import_module(package).Callback
@@ -70,7 +69,9 @@ def _made() -> type:
         def on_before_optimizer_step(self, trainer: Any, pl_module: Any, optimizer: Any) -> None:
             self._to("optimizer")
 
-        def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:  # fmt: skip
+        def on_train_batch_end(
+            self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
+        ) -> None:
             if self._turn is None:
                 return
             self._turn.to(None)

@@ -1,1 +1,1 @@
-"""Small real training scripts, each with a cause planted in it by its argument. They know nothing of stepscope."""
+"""Small real training scripts, each with a planted cause. They know nothing of stepscope."""

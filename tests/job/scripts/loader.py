@@ -1,5 +1,5 @@
-"""A loop over a DataLoader with so many workers, whose dataset takes so many milliseconds a sample; then, with
-a third argument, so many milliseconds of work on the host before the forward pass."""
+"""A loop over a DataLoader with so many workers, whose dataset takes so many milliseconds a sample; a third
+argument: so many milliseconds of work on the host before the forward pass."""
 
 import sys
 import time
