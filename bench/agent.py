@@ -83,15 +83,16 @@ def main() -> None:
         num = num_samples(spool)
     share = (cpu - start_cpu) / passed
     rate = num / (passed + 5.0)
+    size_each = size / max(num, 1)
     print(
-        f"agent: {NUM_DEVICES} devices, {rate:.0f} samples/s, {passed:.0f} s, {size / max(num, 1):.1f} bytes a sample"
+        f"agent: {NUM_DEVICES} devices, {rate:.0f} samples/s, {passed:.0f} s, {size_each:.1f} bytes a sample"
     )
-    print(
-        f"  {'processor':<12}{share:8.2%} of a core   budget {MOST_SHARE:.0%}   {_word(share < MOST_SHARE)}"
-    )
-    print(
-        f"  {'memory':<12}{resident / 1e6:8.1f} MB          budget {MOST_BYTES / 1e6:.0f} MB {_word(resident < MOST_BYTES)}"
-    )
+    for what, found, most in (
+        ("processor", f"{share:.2%} of a core", f"{MOST_SHARE:.0%}"),
+        ("memory", f"{resident / 1e6:.1f} MB", f"{MOST_BYTES / 1e6:.0f} MB"),
+    ):
+        is_kept = share < MOST_SHARE if what == "processor" else resident < MOST_BYTES
+        print(f"  {what:<10} {found:>16}   budget {most:>6}   {'kept' if is_kept else 'EXCEEDED'}")
 
 
 def num_samples(folder: Path) -> int:
@@ -105,10 +106,6 @@ def num_samples(folder: Path) -> int:
         if isinstance(batch, Samples)
         for series in batch.series
     )
-
-
-def _word(is_kept: bool) -> str:
-    return "kept" if is_kept else "EXCEEDED"
 
 
 if __name__ == "__main__":

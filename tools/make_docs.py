@@ -338,7 +338,36 @@ def simulate_page() -> str:
         )
     text = (ROOT / "docs/reference/simulate.md").read_text(encoding="utf-8")
     before, mark, rest = text.partition("|---|---|---|---|---|---|\n")
-    return before + mark + "\n".join(rows) + "\n\n" + rest.partition("\n\n")[2]
+    text = before + mark + "\n".join(rows) + "\n\n" + rest.partition("\n\n")[2]
+    for mark, table in (
+        ("| | path | |\n|---|---|---|\n", live_pages()),
+        ("| event | every |\n|---|---|\n", live_events()),
+    ):
+        before, _, rest = text.partition(mark)
+        text = before + mark + "\n".join(table) + "\n\n" + rest.partition("\n\n")[2]
+    return text
+
+
+def live_pages() -> list[str]:
+    """Rows of what a served job answers."""
+    from stepscope.simulate.serve.http import PAGES
+
+    return [
+        f"| {method} | {', '.join(f'`{each}`' for each in path.split(', '))} | {meaning} |"
+        for method, path, meaning in PAGES
+    ]
+
+
+def live_events() -> list[str]:
+    """Rows of what a served job with `--events` does now and then."""
+    from stepscope.simulate.serve.switch import EVENTS, RATE_FACTOR, RATE_PERIOD, RESTART_PERIOD
+
+    rows = [(f"`{fault}` as above", period) for fault, period in EVENTS]
+    rows.append((f"the learning rate is multiplied by {RATE_FACTOR:g}", RATE_PERIOD))
+    rows.append(
+        ("exporters restart: they answer nothing for 3 s, then without profiling fields", RESTART_PERIOD)
+    )
+    return [f"| {what} | {period} steps |" for what, period in rows]
 
 
 def step_ring_page() -> str:
@@ -377,7 +406,8 @@ def agent_page() -> str:
     text = (ROOT / "docs/reference/agent.md").read_text(encoding="utf-8")
     for mark, rows in (("|---|---|---|---|---|\n", profiles), ("|---|---|---|---|\n", sources)):
         before, found, rest = text.partition("|\n" + mark)
-        text = before + found + "\n".join(rows) + "\n\n" + rest.partition("\n\n" if rest[:1] == "|" else "\n")[2]
+        after = rest.partition("\n\n" if rest[:1] == "|" else "\n")[2]
+        text = before + found + "\n".join(rows) + "\n\n" + after
     return text
 
 

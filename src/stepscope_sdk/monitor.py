@@ -252,7 +252,8 @@ class Monitor:
             self._pauses.stop()
             if self._watch is not None:
                 self._watch.close()
-            self._write(_EXIT, 0, self._step, int(has_failed))
+            if self._ring is not None:  # a child that never marked has no end to tell of either
+                self._write(_EXIT, 0, self._step, int(has_failed))
         except Exception:  # noqa: BLE001 - the outer wall
             pass
         self._write = self._write_inner = _nowhere
@@ -294,12 +295,17 @@ class Monitor:
         self._wake()
         return 0 if self._ring is None else self._write(*record, **options)
 
-    def _after_fork(self) -> None:
-        """Nothing of the parent's is written any more; the first mark opens a ring, where there is a way."""
-        was_on, self._ring = self._ring is not None, None
+    def sleep(self) -> None:
+        """Until the first mark there is no ring; it opens one, where there is a way."""
+        self._ring = None
         self._watch = None
         self._places, self._begun = dict(_PHASE), {}
-        self._write = self._write_inner = self._first if was_on and self._reopen else _nowhere
+        self._write = self._write_inner = _nowhere if self._reopen is None else self._first
+
+    def _after_fork(self) -> None:
+        """In a child nothing of the parent's is written any more."""
+        if self._write is not _nowhere:
+            self.sleep()
 
 
 def _nowhere(*record: Any, **options: Any) -> int:

@@ -27,7 +27,8 @@ MOST_READ = 1 << 20
 
 _monitor: Monitor | None = None
 _lock = threading.Lock()
-_rank_of_parent: str | None = None
+_opened_as: str | None = None
+"""`RANK` when this process, or the one that it was forked from, made its ring."""
 
 
 def monitor(
@@ -69,20 +70,39 @@ def is_off(env: Mapping[str, str]) -> bool:
 def _start(given: Given, sample_every: int | None = None, shadow_every: int | None = None) -> Monitor:
     if is_off(os.environ):
         return Monitor(None)
-    ring = _open(given)
-    watch = (
-        None if ring is None else control.watch(ring.path, ring.write, os.environ, sample_every=sample_every)
-    )
-    if watch is not None and ring is not None:
-        watch.about.update(ring.identity)
+    ring = None if _is_helper() else _open(given)
     shadow_every = shadow_every or control.number(os.environ, "STEPSCOPE_SHADOW_EVERY")
-    made = Monitor(ring, lambda: _open_in_child(given), watch=watch, shadow_every=shadow_every)
+
+    def reopen() -> Ring | None:
+        ring = _open_in_child(given)
+        is_rank = ring is not None and ring.identity["rank"] != abi.ABSENT
+        made._watch = _watch(ring, sample_every) if is_rank else None
+        return ring
+
+    made = Monitor(ring, reopen, watch=_watch(ring, sample_every), shadow_every=shadow_every)
+    if _is_helper():
+        made.sleep()
     atexit.register(_at_exit, made)
     return made
 
 
+def _watch(ring: Ring | None, sample_every: int | None) -> control.Watch | None:
+    """What obeys the ring's control file; None where there can be none."""
+    if ring is None:
+        return None
+    try:
+        watch = control.watch(ring.path, ring.write, os.environ, sample_every=sample_every)
+        if watch is not None:
+            watch.about.update(ring.identity)
+        return watch
+    except Exception as error:  # noqa: BLE001 - the outer wall: marks go on without captures
+        _say(f"no captures: {error}")
+        return None
+
+
 def _open(given: Given, *, is_child: bool = False) -> Ring | None:
     """A ring in the run directory; None where that cannot be, for whatever reason."""
+    global _opened_as
     try:
         env = dict(os.environ)
         now_ns = time.time_ns()
@@ -90,8 +110,9 @@ def _open(given: Given, *, is_child: bool = False) -> Ring | None:
             env, _read, host=socket.gethostname(), argv=sys.argv, pid=os.getpid(), parent=os.getppid(),
             now_ns=now_ns, given=given,
         )  # fmt: skip
-        if is_child and given.get("rank") is None and env.get("RANK") == _rank_of_parent:
+        if is_child and given.get("rank") is None and env.get("RANK") == _opened_as:
             identity |= {"rank": abi.ABSENT, "local_rank": abi.ABSENT}  # its parent is the rank
+        _opened_as = env.get("RANK")
         may = rights(env)
         path = run_dir(env, str(identity.get("pod_uid", "")) or None)
         folder = open_folder(path)
@@ -145,9 +166,15 @@ def _at_exit(made: Monitor) -> None:
     made.close(has_failed=getattr(sys, "last_value", None) is not None)
 
 
+def _is_helper() -> bool:
+    """Whether this process may be one that only helps, such as a loader's worker that was started anew and
+    imports the training script: it gets a ring when it marks, not when it asks for a monitor."""
+    module = sys.modules.get("multiprocessing.process")
+    current = None if module is None else module.current_process()
+    return current is not None and bool(getattr(current, "_inheriting", False) or current.daemon)
+
+
 def _after_fork() -> None:
-    global _rank_of_parent
-    _rank_of_parent = os.environ.get("RANK")
     for each in list(_monitors):
         each._after_fork()
 

@@ -1,6 +1,6 @@
 """The agreement over ranks that are not there: worked examples, and laws over any order of events."""
 
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stepscope.act.capture.request import Limits
@@ -47,7 +47,7 @@ def test_a_rank_that_has_passed_the_step_cancels_all_and_doubles_the_margin():
     outcome = cluster.finish()
     assert outcome.is_done
     assert (outcome.attempts, outcome.capture) == (2, 2)
-    second = [order for order in cluster.orders if order.capture == 2][0]
+    second = next(order for order in cluster.orders if order.capture == 2)
     assert second.first_step - 3 * 2 >= 4
     assert {tuple(rank.traces) for rank in ranks} == {(2,)}
 
@@ -138,7 +138,7 @@ EVENT = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     starts=st.lists(st.integers(0, 12), min_size=1, max_size=4),
     fails=st.lists(

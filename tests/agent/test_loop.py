@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepscope.agent.clock import HandClock, RealClock, ScaledClock
-from stepscope.agent.loop import MOST_PAUSE_NS, next_due_ns, pause_ns
 from stepscope.agent.profile import PROFILES, profile
 from stepscope.agent.source import NotHere, kinds
+from stepscope.agent.worker import MOST_PAUSE_NS, next_due_ns, pause_ns
 from stepscope.model.batch import Happened, Samples
 from stepscope.model.error import ServiceError, UsageError
 from tests.agent.agents import Made, S, agent, in_thread, kind, until
@@ -197,3 +197,10 @@ def test_a_scaled_clock_passes_so_much_faster_and_waits_so_much_less() -> None:
     passed, really = clock.mono_ns() - before, time.monotonic_ns() - real_before
     assert passed >= 5 * S
     assert passed == pytest.approx(100 * really, rel=0.2)
+
+
+def test_a_scaled_clock_says_what_one_says_that_began_to_run_so_earlier() -> None:
+    began = time.time_ns() - 7 * S
+    late = ScaledClock(5.0, began).real_ns()
+    assert late - began == pytest.approx(5 * (time.time_ns() - began), abs=5 * S)
+    assert late - began >= 35 * S

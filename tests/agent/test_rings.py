@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.agent.catalog.rings import RingSource
+from stepscope.agent.catalog.rings import RingSource, newest_ns
 from stepscope.agent.context import Context
 from stepscope.agent.source import Event, Reading
 from stepscope.model.batch import Marks
@@ -76,6 +76,14 @@ def test_a_job_is_found_read_once_and_its_end_is_told(context: Context, job: Mar
     assert third.marks[-1].is_alive is False
     assert not context.jobs.is_busy
     assert look(source) == Reading(pytest.approx(time.time_ns(), abs=60e9))  # type: ignore[arg-type]
+
+
+def test_when_the_newest_living_ring_was_made_is_known(run_dir: Path, job: Marking) -> None:
+    at_ns = newest_ns((str(run_dir),))
+    assert at_ns is not None
+    assert abs(time.time_ns() - at_ns) < 120e9
+    job.end()
+    assert newest_ns((str(run_dir),)) is None
 
 
 def test_a_killed_rank_is_told_as_killed(context: Context, job: Marking) -> None:
@@ -176,6 +184,7 @@ def _can_unshare() -> bool:
 
 def test_a_job_in_another_namespace_of_pids_is_alive_and_then_dead(context: Context, run_dir: Path) -> None:
     if not _can_unshare():
+        assert os.environ.get("STEPSCOPE_NAMESPACES") != "required", "unshare is not allowed here"
         pytest.skip("unshare of pids and mounts is not allowed here")
     job = Marking(run_dir, before=("unshare", "-Urpmf", "--mount-proc"))
     try:

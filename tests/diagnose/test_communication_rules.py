@@ -8,6 +8,9 @@ import pytest
 
 import stepscope
 from stepscope.model import report
+from stepscope.model.feature import Facts
+from stepscope.rules import load_catalog
+from stepscope.rules.rule import Finding, judge
 from tests.analyse.build import Build
 from tests.diagnose.made import costs, finding, said, values
 
@@ -68,6 +71,23 @@ def test_far_below_the_link_or_at_an_unknown_rate_nothing_is_said_of_volume(
 ) -> None:
     """1.2 MB in the same time are 70 GB/s, 16 % of the link: a peer may be late."""
     assert told(stepping([(70, 100, nelems)]), tmp_path) == {"exposed-communication"}
+
+
+@pytest.mark.parametrize(("transfer", "fires"), [(0.06, False), (0.11, True), (None, True)])
+def test_volume_is_the_limit_by_transfers_and_not_by_those_who_come_late(
+    transfer: float | None, fires: bool
+) -> None:
+    """12 % in collectives at six tenths of the link, 6 % once all have come: half was waiting."""
+    rule = load_catalog()["communication-bound"]
+    known = {"exposed_communication_share": 0.12, "bus_bandwidth_link_share": 0.6}
+    if transfer is not None:
+        known["transfer_exposed_share"] = transfer
+    of = {feature.name: feature for feature in rule.features()}
+    judged = judge(rule, Facts({of[name]: value for name, value in known.items()}))
+    assert isinstance(judged, Finding) == fires
+    if isinstance(judged, Finding):
+        asked = "transfer_exposed_share" in {clause.feature.name for clause in judged.unknown}
+        assert asked == (transfer is None)
 
 
 def test_a_row_of_small_collectives_is_latency(tmp_path: Path) -> None:

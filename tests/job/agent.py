@@ -30,6 +30,12 @@ class Agent:
         for line in self.process.stderr:
             self.lines.append(line.rstrip("\n"))
 
+    def close(self) -> None:
+        """After its end: the rest of what it said."""
+        self._reader.join(10)
+        assert self.process.stderr is not None
+        self.process.stderr.close()
+
     def wait_for(self, word: str) -> str:
         """The first line that says `: WORD:` or holds the word; fails after a minute."""
         ends = time.monotonic() + DEADLINE_S
@@ -69,3 +75,4 @@ def running_agent(
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait(10)
+        agent.close()

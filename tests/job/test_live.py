@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from stepscope import offline
-from stepscope.sources.formats.spool import read_spool
+from stepscope.sources.formats.spool import batches_of, open_spool
 from tests.job.agent import running_agent
-from tests.job.live import train
 from tests.job.test_ddp import python_with_torch
 
 ROOT = Path(__file__).resolve().parents[2]
+TRAIN = ROOT / "tests/job/live/train.py"
 NUM_STEPS, FIRST_SLOW, LAST_SLOW = 120, 50, 79
 
 
@@ -34,7 +34,7 @@ def recorded(tmp_path_factory):
     content.write_bytes(os.urandom(1 << 20))
     with running_agent(folder):
         done = subprocess.run(
-            [python, train.__file__, str(NUM_STEPS), str(FIRST_SLOW), str(LAST_SLOW), str(content)],
+            [python, str(TRAIN), *map(str, (NUM_STEPS, FIRST_SLOW, LAST_SLOW)), str(content)],
             env=os.environ | {
                 "PYTHONPATH": str(ROOT / "src"),
                 "STEPSCOPE_RUN_DIR": str(folder / "run"),
@@ -58,8 +58,10 @@ def test_steps_phases_and_waits_land_in_the_spool_with_who_they_are_of(recorded)
 
 
 def test_host_metrics_carry_the_job_and_the_steps_that_ran_meanwhile(recorded):
-    samples = [each for each in read_spool(recorded).batches if type(each).__name__ == "Samples"]
-    own = [s for batch in samples for s in batch.series if s.signal.startswith("cpu_") and s.steps is not None]
+    samples = [each for each in batches_of(open_spool(str(recorded))) if type(each).__name__ == "Samples"]
+    own = [
+        s for batch in samples for s in batch.series if s.signal.startswith("cpu_") and s.steps is not None
+    ]
     assert own, "no host metric was labelled with steps"
     assert {s.labels["job"] for s in own} == {"4711"}
     assert max(s.steps[1] for s in own) > LAST_SLOW > FIRST_SLOW > min(s.steps[0] for s in own)
@@ -95,8 +97,7 @@ def test_an_agent_that_is_killed_leaves_a_spool_that_reads_and_training_that_goe
         assert agent.process.wait(10) == -signal.SIGKILL
         out, _ = job.communicate(timeout=60)
     assert (job.returncode, out) == (0, b"done\n")
-    content = read_spool(tmp_path / "spool")
-    assert content.batches
+    assert list(batches_of(open_spool(str(tmp_path / "spool"))))
     with running_agent(tmp_path) as again:  # the same spool, and the rest of the marks
         again.wait_for("exit")
     report = offline.diagnose(telemetry=[tmp_path / "spool"])

@@ -85,6 +85,25 @@ def test_one_rank_that_waits_for_its_loader(tmp_path):
     assert won(report, "input") == pytest.approx(truth["step_ns_without"], rel=0.05)
 
 
+def test_waiting_for_ranks_that_are_kept_in_turns_is_not_the_first_finding(tmp_path):
+    """Nobody is named as late, for it is another in each step: what keeps them is found on them."""
+    report, _ = made(tmp_path, "cpu-contention:severe", ranks=2)
+    assert report.stragglers == ()
+    assert rules(report)[0] == "launch-bound"
+    waits = [each for each in report.findings if each.rule == "waiting-for-peers"]
+    assert waits
+    assert {each.explained_by.split(":")[0] for each in waits} == {"launch-bound"}
+
+
+def test_a_late_rank_whose_reason_is_found_on_it_is_explained_by_it(tmp_path):
+    """The host keeps it by launches for the larger half, and by Python that no rule of its own reaches."""
+    report, _ = made(tmp_path, "cpu-contention:severe", model="moe", seed=6)
+    assert [(row.rank, row.reason) for row in report.stragglers] == [(1, "launch")]
+    assert rules(report)[0] == "launch-bound"
+    late = next(each for each in report.findings if each.rule == "slow-rank")
+    assert late.explained_by == "launch-bound:rank1:device1"
+
+
 @pytest.mark.parametrize("fault", ["slow-link:severe", "wrong-transport:medium"])
 def test_slow_transfers_are_nobodys_lateness(tmp_path, fault):
     report, _ = made(tmp_path, fault)

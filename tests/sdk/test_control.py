@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stepscope.act.capture.control import ControlWriter
@@ -36,6 +36,7 @@ ORDERS = st.tuples(
 )  # fmt: skip
 
 
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(orders=st.lists(ORDERS, min_size=1, max_size=4))
 def test_what_is_written_is_read(tmp_path_factory, orders):
     path = str(tmp_path_factory.mktemp("control") / "rank0-1-a.ring")

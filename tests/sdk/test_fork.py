@@ -34,28 +34,29 @@ with monitor.step(1): pass
 child = os.fork()
 if child == 0:
     {child}
-    os._exit(0)
+    {end}
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 with monitor.step(2): pass
 """
 
 
 def test_a_child_that_does_not_mark_leaves_nothing(tmp_path: Path) -> None:
-    done = writer.run(CHILD.format(child="pass"), tmp_path, RANK="3")
-    assert (done.stdout, done.stderr) == ("0\n", "")
-    assert steps_of(tmp_path) == {(3, "exit"): [1, 2]}
+    for end in ("os._exit(0)", "raise SystemExit(0)"):
+        done = writer.run(CHILD.format(child="pass", end=end), tmp_path / end, RANK="3")
+        assert (done.stdout, done.stderr) == ("0\n", "")
+        assert steps_of(tmp_path / end) == {(3, "exit"): [1, 2]}
 
 
 def test_a_child_that_marks_has_a_ring_of_its_own_and_is_not_the_rank(tmp_path: Path) -> None:
     child = "[monitor.begin_step(n) for n in (70, 71)]"
-    done = writer.run(CHILD.format(child=child), tmp_path, RANK="3")
+    done = writer.run(CHILD.format(child=child, end="os._exit(0)"), tmp_path, RANK="3")
     assert (done.stdout, done.stderr) == ("0\n", "")
     assert steps_of(tmp_path) == {(3, "exit"): [1, 2], (None, "step_begin"): [70, 71]}
 
 
 def test_a_child_that_says_which_rank_it_is_is_that_rank(tmp_path: Path) -> None:
     child = "os.environ['RANK'] = '4'; monitor.begin_step(70)"
-    assert writer.run(CHILD.format(child=child), tmp_path, RANK="3").stdout == "0\n"
+    assert writer.run(CHILD.format(child=child, end="os._exit(0)"), tmp_path, RANK="3").stdout == "0\n"
     assert steps_of(tmp_path) == {(3, "exit"): [1, 2], (4, "step_begin"): [70]}
 
 
@@ -72,6 +73,32 @@ process.start(); process.join(); print(process.exitcode)
     done = writer.run(script, tmp_path, RANK="3")
     assert (done.stdout, done.stderr) == ("0\n", "")
     assert steps_of(tmp_path) == {(3, "exit"): [1], (None, "exit"): [70]}
+
+
+def test_a_child_that_is_started_anew_and_imports_the_script_leaves_no_ring(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("""
+import multiprocessing, sys, stepscope_sdk
+monitor = stepscope_sdk.monitor()
+def nothing(): pass
+def work():
+    with monitor.step(70): pass
+if __name__ == "__main__":
+    for target, daemon in ((nothing, True), (nothing, False), (work, False)):
+        process = multiprocessing.get_context("spawn").Process(target=target, daemon=daemon)
+        process.start(); process.join(); print(process.exitcode)
+""")
+    done = subprocess.run(
+        [writer.sys.executable, script], env=writer.environment(tmp_path, RANK="3"),
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == ("0\n0\n0\n", "")
+    found = []
+    for path in writer.rings(tmp_path):
+        with RingReader(str(path)) as reader:
+            kinds = [KIND[int(kind)] for kind in reader.poll().records["kind"]]
+            found.append([kind for kind in kinds if "phase" not in kind])  # the collector may have paused
+    assert sorted(found) == [["start", "exit"], ["start", "step_begin", "step_end", "exit"]]
 
 
 # The fork happens between two stores of a record, in the thread that writes it: as in a signal handler or a

@@ -38,7 +38,7 @@ STRINGS = ("names", "cats", "texts", "raws", "tracks")
 WIDE = (16 << 20, 256)
 """Longest string and deepest nesting, as loaded by default."""
 NARROW = (64, 8)
-NUM_MUTATIONS = 20_000
+NUM_MUTATIONS = 4_000
 
 
 def event_text(data: bytes) -> bytes:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stepscope.agent import line
+from stepscope.agent.catalog.rings import newest_ns
 from stepscope.agent.clock import Clock, RealClock, ScaledClock
 from stepscope.agent.context import RUN_DIRS, Context
 from stepscope.agent.loop import Loop
@@ -22,6 +23,7 @@ from stepscope.agent.source import Kind, Reading, Source, kinds
 from stepscope.agent.spool import Spool
 from stepscope.agent.stacks import stacks_of
 from stepscope.model.batch import Batch, Happened
+from stepscope.model.text import Lang, Text
 
 APART_NS = 1_000_000_000
 """Between the two looks of `--once`."""
@@ -52,6 +54,7 @@ class Wanted:
     capture_steps: int = 0
     time_scale: float = 1.0
     environment: Mapping[str, str] = field(default_factory=dict)
+    lang: Lang = "en"
 
 
 def run(wanted: Wanted, *, out: Callable[[str], None], err: Callable[[str], None]) -> int:
@@ -85,6 +88,7 @@ class Sink:
         """UsageError and RefusedError as of its parts: a spool that another agent holds, an address that is
         taken."""
         self._out, self._err, self._shows = out, err, wanted.shows
+        self._lang = wanted.lang
         self.spool: Spool | None = None
         self.address: str | None = None
         shipper: Shipper | None = None
@@ -118,21 +122,24 @@ class Sink:
         for taker in self._takers:
             taker(batch)
         if self._shows:
-            for text in line.lines(batch):
+            for text in line.lines(batch, self._lang):
                 self._out(text)
         elif isinstance(batch, Happened):
-            for text in line.lines(batch):
+            for text in line.lines(batch, self._lang):
                 self._err(text)
 
 
 def context_of(wanted: Wanted, agent: str) -> Context:
     """What sources are made from."""
-    clock: Clock = RealClock() if wanted.time_scale == 1.0 else ScaledClock(wanted.time_scale)
+    run_dirs = wanted.run_dirs or RUN_DIRS
+    clock: Clock = RealClock()
+    if wanted.time_scale != 1.0:  # the simulated clock began to run so when its rings were made
+        clock = ScaledClock(wanted.time_scale, newest_ns(run_dirs))
     return Context(
         host=wanted.host,
         agent=agent,
         clock=clock,
-        run_dirs=wanted.run_dirs or RUN_DIRS,
+        run_dirs=run_dirs,
         exporters=wanted.exporters,
         has_default_exporter=not wanted.exporters,
         nccl_logs=wanted.nccl_logs,
@@ -189,13 +196,18 @@ def _signals(stop: threading.Event, stack: ExitStack) -> Callable[[], int]:
     return lambda: INTERRUPTED if signal.SIGINT in seen else 0
 
 
+_BEGIN = Text(en="{num} sources, profile {profile}", zh="{num} 个来源，采样配置 {profile}")
+_SPOOL = Text(en="; spool {folder}", zh="；数据写入 {folder}")
+_METRICS = Text(en="; metrics at {address}/metrics", zh="；指标位于 {address}/metrics")
+
+
 def _begin(wanted: Wanted, loop: Loop, sink: Sink) -> str:
-    parts = [f"{len(loop.workers)} sources, profile {wanted.profile}"]
+    said = _BEGIN.in_(wanted.lang).format(num=len(loop.workers), profile=wanted.profile)
     if wanted.spool_dir is not None:
-        parts.append(f"spool {wanted.spool_dir}")
+        said += _SPOOL.in_(wanted.lang).format(folder=wanted.spool_dir)
     if sink.address is not None:
-        parts.append(f"metrics at {sink.address}/metrics")
-    return "; ".join(parts)
+        said += _METRICS.in_(wanted.lang).format(address=sink.address)
+    return said
 
 
 def _load_nvml() -> Any:

@@ -32,11 +32,14 @@ class RealClock:
 
 
 class ScaledClock:
-    """Runs `scale` times as fast as the machine's, from now on: for sources that are simulated so."""
+    """Runs `scale` times as fast as the machine's, for sources that are simulated so. `since_ns` is the wall
+    time at which theirs began to: the two then say the same; `None`: now."""
 
-    def __init__(self, scale: float) -> None:
+    def __init__(self, scale: float, since_ns: int | None = None) -> None:
         self._scale = scale
-        self._mono_ns, self._real_ns = time.monotonic_ns(), time.time_ns()
+        self._mono_ns, now_ns = time.monotonic_ns(), time.time_ns()
+        since_ns = now_ns if since_ns is None else min(since_ns, now_ns)
+        self._real_ns = since_ns + int((now_ns - since_ns) * scale)
 
     def mono_ns(self) -> int:
         return self._mono_ns + self._passed()

@@ -6,20 +6,26 @@ from datetime import datetime, timezone
 
 from stepscope.model.batch import Batch, BatchOwner, Happened, Lines, Marks, Samples
 from stepscope.model.signal import SIGNALS
+from stepscope.model.text import Lang, Text
 
+_STEPS = Text(en="steps", zh="步")
+_VALUES = Text(en="{num} values", zh="{num} 个值")
+_MARKS = Text(en="{num} marks", zh="{num} 条标记")
+_LOST = Text(en="{num} lost", zh="丢失 {num} 条")
 _OWN_FIRST = ("job", "run", "rank", "pod", "namespace", "container", "scheduler_job")
 _NOT_SHOWN = frozenset(("run", "dcgm", "container_id", "pod_uid", "log"))
 
 
-def lines(batch: Batch) -> list[str]:
-    """What a batch says: of each series the newest value."""
+def lines(batch: Batch, lang: Lang = "en") -> list[str]:
+    """What a batch says: of each series the newest value. Names of signals and events are those of the
+    reference in any language."""
     if isinstance(batch, Samples):
         found = []
         for each in batch.series:
             if each.signal.startswith("agent_read"):
                 continue  # of each source: for `/metrics`
-            steps = f" steps {each.steps[0]}–{each.steps[1]}" if each.steps else ""
-            count = f" ({len(each.value)} values)" if len(each.value) > 1 else ""
+            steps = f" {_STEPS.in_(lang)} {each.steps[0]}–{each.steps[1]}" if each.steps else ""
+            count = f" ({_VALUES.in_(lang).format(num=len(each.value))})" if len(each.value) > 1 else ""
             value = f"{each.value[-1]:.6g} {_unit(each.signal)}".rstrip()
             found.append(
                 f"{moment(each.at_ns[-1])} {batch.source} {_whose(each.owner)} {each.signal} {value}{count}"
@@ -28,12 +34,12 @@ def lines(batch: Batch) -> list[str]:
         return found
     if isinstance(batch, Marks):
         steps_ = [step for step in batch.step if step >= 0]
-        span = f", steps {min(steps_)}–{max(steps_)}" if steps_ else ""
-        lost = f", {batch.num_lost} lost" if batch.num_lost else ""
+        span = f", {_STEPS.in_(lang)} {min(steps_)}–{max(steps_)}" if steps_ else ""
+        lost = f", {_LOST.in_(lang).format(num=batch.num_lost)}" if batch.num_lost else ""
+        marks = _MARKS.in_(lang).format(num=len(batch.number))
         rank = batch.identity.get("rank", "?")
         return [
-            f"{moment(batch.real_ns[-1])} rings rank {rank}: {len(batch.number)} marks{span}{lost}"
-            for _ in batch.real_ns[-1:]
+            f"{moment(batch.real_ns[-1])} rings rank {rank}: {marks}{span}{lost}" for _ in batch.real_ns[-1:]
         ]
     if isinstance(batch, Happened):
         whose = f" {_whose(batch.owner)}" if batch.owner is not None else ""

@@ -10,64 +10,19 @@ import contextlib
 import queue
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 from stepscope.agent.clock import Clock
 from stepscope.agent.context import Tally
 from stepscope.agent.pack import Packer
 from stepscope.agent.profile import Profile
 from stepscope.agent.source import Event, Kind, NotHere, Reading, Source
+from stepscope.agent.worker import MOST_PAUSE_NS, Said, Worker, next_due_ns, pause_ns
 from stepscope.model.batch import Batch
 from stepscope.model.error import StepscopeError
 
-MOST_PAUSE_NS = 60_000_000_000
-"""The longest pause before a source that failed, or is not here, is asked again."""
 TEND_SECONDS = 0.25
 MOST_QUEUED = 10_000
 """Readings that may wait for the main thread; beyond it they are dropped and counted."""
-
-
-@dataclass(slots=True)
-class Worker:
-    """One source and how it does. `began_ns` is when the look that is under way began."""
-
-    source: Source
-    kind: Kind
-    due_ns: int
-    num_failures: int = 0
-    """In a row."""
-    is_absent: bool = False
-    is_told: bool = False
-    """Whether its fault was told."""
-    is_hung: bool = False
-    began_ns: int | None = None
-    last_ns: int = 0
-    """When the last look began."""
-    wake: threading.Event = field(default_factory=threading.Event)
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """What one look gave, or how it failed."""
-
-    worker: Worker
-    readings: Sequence[Reading]
-    began_ns: int
-    took_ns: int
-    failure: str | None = None
-    is_absent: bool = False
-
-
-def next_due_ns(due_ns: int, now_ns: int, period_ns: int) -> tuple[int, int]:
-    """(when to look next, looks left out): on the grid of the source's own beginning, so that what lasts long
-    moves nothing else."""
-    num = max((now_ns - due_ns) // period_ns, 0)
-    return due_ns + (num + 1) * period_ns, num
-
-
-def pause_ns(period_ns: int, num_failures: int) -> int:
-    """How long to leave a source alone that failed so often in a row."""
-    return int(min(max(period_ns, 1_000_000_000) << min(num_failures - 1, 16), MOST_PAUSE_NS))
 
 
 class Loop:

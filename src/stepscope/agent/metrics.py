@@ -1,7 +1,7 @@
 """The latest samples as Prometheus text, and the page that serves it.
 
 A series that was not heard of for `stale_s` is gone from the text: a value that nobody measures any more is
-no value. The step is a gauge, never a label (docs/decisions/0014-metrics-of-the-agent.md).
+no value. The step is a gauge, never a label (docs/decisions/0022-metrics-of-the-agent.md).
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import click
 from stepscope.cli import option
 
 if TYPE_CHECKING:
-    from stepscope.agent.assemble import Wanted
+    from stepscope.model.text import Lang
 
 PROFILES = ("training", "inference", "debug")
 """As in `stepscope.agent.profile`, which `--help` does not wait for."""
@@ -87,6 +87,7 @@ SOURCES = (
     metavar="K",
     help="Look K times as often and stamp so: for sources that `simulate --serve` runs K times as fast.",
 )
+@option.lang_option
 @option.debug_option
 def command(
     profile: str,
@@ -106,6 +107,7 @@ def command(
     capture: int,
     host: str | None,
     time_scale: float,
+    lang: Lang,
 ) -> int:
     """Read this node's step rings, devices, host and logs, label every sample with its job, rank and steps,
     and print, keep, serve or ship it.
@@ -145,6 +147,7 @@ def command(
         host=host or socket.gethostname(),
         time_scale=time_scale,
         environment=os.environ,
+        lang=lang,
     )
     return run(wanted, out=_out, err=_err)
 
@@ -163,6 +166,3 @@ def _address(text: str) -> tuple[str, int]:
     if not colon or not port.isdigit() or int(port) > 65535:
         raise click.UsageError(f"--listen {text}: no address; give one such as 127.0.0.1:9401")
     return host.strip("[]") or "127.0.0.1", int(port)
-
-
-__all__ = ["SOURCES", "Wanted", "command"]

@@ -100,7 +100,8 @@ def examine() -> list[Check]:
     from stepscope.cli.doctor_mark import clock, run_folder
 
     looks: tuple[Callable[[], list[Check]], ...] = (
-        _loader, _torch, _nvidia, _counters, _other_devices, _exporters, _py_spy, _room, run_folder, clock,
+        _loader, _torch, _nvidia, _counters, _other_devices, _exporters, _py_spy, _kernel_log,
+        _room, run_folder, clock,
     )  # fmt: skip
     return [check for look in looks for check in look()]
 
@@ -237,6 +238,16 @@ def _page(port: int) -> str | None:
         return None
     finally:
         connection.close()
+
+
+def _kernel_log() -> list[Check]:
+    """Whether the agent could read Xids and out-of-memory kills where the kernel writes them."""
+    try:
+        os.close(os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK))
+    except OSError as error:
+        why = (error.strerror or "no reason given").lower()
+        return [Check("kernel log", "note", f"not for this user ({why}): the agent goes without it")]
+    return [Check("kernel log", "ok", "/dev/kmsg may be read")]
 
 
 def _py_spy() -> list[Check]:

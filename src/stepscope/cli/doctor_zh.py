@@ -18,6 +18,7 @@ NAMES = {
     "shared memory": "共享内存",
     "run directory": "运行目录",
     "clock source": "时钟源",
+    "kernel log": "内核日志",
 }
 
 FOUND: tuple[tuple[str, str], ...] = (
@@ -43,6 +44,8 @@ FOUND: tuple[tuple[str, str], ...] = (
     (r"none on this machine's loopback \(ports (.*)\)", r"本机环回地址上没有（端口 \1）"),
     (r"the least capture for a host that is late", "主机迟缓时所需的最少采集"),
     (r"(.*), but this user may not attach", r"\1，但此用户不得附加到进程"),
+    (r"not for this user (\(.*\)): the agent goes without it", r"此用户不可读 \1：agent 将不使用它"),
+    (r"(\S+) may be read", r"\1 可读"),
     (r"(\S+ GB) free in (.*)", r"\2 中可用 \1"),
     (r"(\S+): a mark makes no system call", r"\1：标记不产生系统调用"),
     (r"(\S+): each mark reads the clock by a system call, twice", r"\1：每个标记通过系统调用读取时钟两次"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stepscope.cli import option
+from stepscope.cli import option, simulate_serve
 from stepscope.cli.diagnose import as_range
 from stepscope.model.text import Text
 
@@ -117,7 +117,7 @@ _NEXT = Text(en="Next: ", zh="下一步：")
     default=1,
     show_default=True,
     metavar="N",
-    help="Steps that the host may be ahead of the device.",
+    help="Steps that the host may be ahead of the device; unless told 0 with --serve.",
 )
 @click.option(
     "--period",
@@ -186,9 +186,12 @@ _NEXT = Text(en="Next: ", zh="下一步：")
 @click.option(
     "--worker-busy", type=float, metavar="SHARE", help="Of a core, what each of them takes in a slow loader."
 )
+@simulate_serve.serve_options
 @option.lang_option
 @option.debug_option
+@click.pass_context
 def command(
+    context: click.Context,
     out: str,
     seed: int,
     ranks: int,
@@ -223,6 +226,12 @@ def command(
     memory_gb: float | None,
     workers: int,
     worker_busy: float | None,
+    serve: bool,
+    port: int,
+    bind: str,
+    time_scale: float,
+    duration: float | None,
+    events: bool,
     lang: Lang,
 ) -> int:
     """Write the traces of a training run that never was, one a rank, as PyTorch Profiler would have.
@@ -232,11 +241,15 @@ def command(
     `stepscope diagnose DIR` reads them. What is true of the run (clocks, faults, step times with and without
     the faults, who was last in each collective) is in DIR.truth.json, beside the folder, where `diagnose`
     does not look.
+
+    With --serve the job goes on until Ctrl-C: its devices and host can be scraped, DIR/run holds the step
+    rings of its ranks, which answer captures, and faults are switched by a request to the same port.
     """
     from stepscope.simulate import Config, Recording, parse, recorded_run, write
 
     if not out:
         raise click.UsageError("--out is given an empty name; give it a folder")
+    simulate_serve.refuse(context, serve)
     shape: dict[str, Any] = {
         "seed": seed,
         "ranks": ranks,
@@ -259,19 +272,24 @@ def command(
         "shard": shard,
         "exchange_scale": exchange_scale,
     }
+    recording = Recording(
+        counters=counters,
+        names=field_names,
+        collect_ms=collect_ms,
+        scrape_ms=scrape_ms,
+        skew_ms=telemetry_skew_ms,
+        lost=scrape_loss,
+        log_style=log_style,
+        memory_gb=memory_gb,
+        workers=workers,
+        worker_busy=worker_busy,
+    )
+    if serve:
+        return simulate_serve.serve(
+            Config(**simulate_serve.shape_of(context, shape), telemetry=recording),
+            out, lang, port=port, bind=bind, time_scale=time_scale, duration=duration, events=events,
+        )  # fmt: skip
     if telemetry:
-        recording = Recording(
-            counters=counters,
-            names=field_names,
-            collect_ms=collect_ms,
-            scrape_ms=scrape_ms,
-            skew_ms=telemetry_skew_ms,
-            lost=scrape_loss,
-            log_style=log_style,
-            memory_gb=memory_gb,
-            workers=workers,
-            worker_busy=worker_busy,
-        )
         config = recorded_run(steps, trace_steps, telemetry=recording, **shape)
     else:
         config = Config(steps=10 if steps is None else steps, trace_steps=trace_steps, **shape)

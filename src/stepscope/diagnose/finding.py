@@ -13,6 +13,7 @@ from stepscope.analyse.features import culprits, has_device, is_marked, part_ns
 from stepscope.diagnose import word
 from stepscope.diagnose.claim import PEERS, Claim, claims
 from stepscope.diagnose.job import LateRanks
+from stepscope.diagnose.kept import kept_by
 from stepscope.diagnose.onset import onset
 from stepscope.diagnose.row import Once, Row
 from stepscope.diagnose.spell import Held, held
@@ -70,7 +71,9 @@ def findings(
             base = _identity(found.rule.id, row.observed)
             used[base] += 1
             ids[found.rule.id] = base if used[base] == 1 else f"{base}#{used[base]}"
-        reasons = _explained(row.found, claimed, row.observed.device.numbers.get("num_late_ranks", 1.0))
+        turns = row.observed.device.numbers.get("num_late_ranks", 1.0)
+        why_late = {name: late.reasons.get(row.observed.rank.rank) for name, late in late_ranks.items()}
+        reasons = _explained(row.found, claimed, turns, why_late)
         for found in row.found:
             found = _doubted(_of_one_step(found, row))
             cause = reasons.get(found.rule.id)
@@ -194,6 +197,9 @@ def _explained_by_peers(told: Sequence[Told]) -> list[Told]:
             largest = max(mine, key=lambda cause: cause.finding.cost.share if cause.finding.cost else 0.0)
             finding = msgspec.structs.replace(each.finding, explained_by=largest.finding.id, remedies=())
             each = replace(each, finding=finding)
+        elif each.finding.explained_by is None and (keeper := kept_by(each, told, PEER_EXPLAINS)) is not None:
+            finding = msgspec.structs.replace(each.finding, explained_by=keeper.finding.id, remedies=())
+            each = replace(each, finding=finding)
         result.append(each)
     return result
 
@@ -232,12 +238,16 @@ def _identity(rule_id: str, observed: Observed) -> str:
 
 
 def _explained(
-    found: Sequence[rules.Finding], claimed: dict[str, Claim], num_late: float = 1.0
+    found: Sequence[rules.Finding],
+    claimed: dict[str, Claim],
+    num_late: float = 1.0,
+    why_late: Mapping[str, str | None] = MappingProxyType({}),
 ) -> dict[str, str]:
     """Rule id -> id of the rule it is a consequence of, on the same device.
 
     `num_late` ranks take turns in what costs their peers time: the cost of that is of all of them, what keeps
-    this one is its own part.
+    this one is its own part. `why_late`: the number that a rule asks for -> the idle cause that the
+    join of all ranks named as what makes this one late.
     A cause must cost at least as much as what it explains: a small one cannot explain a large one away.
     """
 
@@ -258,11 +268,20 @@ def _explained(
             cause
             for cause in by_cost
             if effect.rule.id in cause.rule.explains
-            and cost(cause) * max(num_late, 1.0) >= ABOUT_AS_LONG * cost(effect)
+            and cost(cause) * max(num_late, 1.0)
+            >= (PEER_EXPLAINS if _is_named(cause, effect, why_late) else ABOUT_AS_LONG) * cost(effect)
         ]
         if enough:
             reasons[effect.rule.id] = enough[0].rule.id
     return reasons
+
+
+def _is_named(cause: rules.Finding, effect: rules.Finding, why_late: Mapping[str, str | None]) -> bool:
+    """Whether a cause is of the part that makes the rank late: then the larger half of the lateness will do,
+    for it was held against the same part of the others."""
+    if cause.rule.cost is None or effect.rule.cost is None:
+        return False
+    return f"idle.{why_late.get(effect.rule.cost.name)}" in cause.rule.cost.of
 
 
 ABOUT_AS_LONG = 0.8

@@ -52,6 +52,8 @@ class LateRanks:
     ranks: tuple[int, ...]
     steps: tuple[int, int] | None = None
     onset_ns: int | None = None
+    reasons: Mapping[int | None, str] = field(default_factory=dict)
+    """Rank -> what makes it late: an idle cause, `slower_kernels`, `more_work` or `unknown`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -447,13 +449,14 @@ def _late_ranks(rows: Sequence[report.Straggler], whole: Joined) -> LateRanks:
     """Who is late, from the first step in which any of them is to the last."""
     ranks = tuple(sorted(row.rank for row in rows))
     steps = [step for row in rows for step in row.late_steps]
+    reasons: dict[int | None, str] = {row.rank: row.reason for row in rows if row.reason is not None}
     if not steps:
-        return LateRanks(ranks)
+        return LateRanks(ranks, reasons=reasons)
     first = min(steps)
     who = next(row.rank for row in rows if first in row.late_steps)
     table = next(table for table in whole.tables if table.rank == who).steps
     at = np.flatnonzero(table.number == first)
-    return LateRanks(ranks, (first, max(steps)), int(table.start_ns[at[0]]) if len(at) else None)
+    return LateRanks(ranks, (first, max(steps)), int(table.start_ns[at[0]]) if len(at) else None, reasons)
 
 
 def _shares(

@@ -79,6 +79,8 @@ def _is_beside(each: rules.Undecided, row: Row) -> bool:
     return all(lacking) and not hints
 
 
+_PHASED = frozenset(f"idle.{name}" for name in ("input", "checkpoint", "eval", "logging", "gc", "compile"))
+"""Idle causes that marks tell of where the loop marks their phase."""
 UNNAMED_SHARE = 0.15
 """From this share of the time on, Python code that nothing names is worth a recording with stacks."""
 _PLACES = get_args(Absence)
@@ -95,6 +97,13 @@ def _unjudged(
         # The same recording would give it that would give the causes.
         settling = (w.would_settle for w in observed.rank.withheld if w.what == ALL_CAUSES)
         would_settle = next((text for text in settling if text), would_settle)
+    if why == "marks" and all(_PHASED.issuperset(feature.of) and feature.of for feature in each.missing):
+        return _PLACES.index(why), report.Undecided(
+            rule=each.rule.id,
+            why=word.MARKS_ALONE.in_(lang),
+            missing=tuple(feature.name for feature in each.missing),
+            would_settle=word.MARK_PHASE.in_(lang),
+        )
     is_host = why == "no_device" and observed.rank.accelerator == "cpu"
     if is_host or why == "unknown_device":
         # No recording would help: the run has no device, or nobody knows what the device can do.

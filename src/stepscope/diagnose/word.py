@@ -156,6 +156,10 @@ HOST_ONLY = Text(en="no device work was recorded", zh="没有录到设备活动"
 CUT = Text(en="the file is cut off or has holes", zh="文件被截断或有缺失")
 NO_DEVICE = Text(en="no device work in this trace", zh="此 trace 中没有设备活动")
 MARKS_ALONE = Text(en="marks of the loop do not tell", zh="训练循环的标记无法说明")
+MARK_PHASE = Text(
+    en='that phase marked in the loop (with monitor.phase("…"))',
+    zh='在训练循环中标记该阶段（with monitor.phase("…")）',
+)
 WITHHELD = Text(en="the causes of idle time are withheld", zh="空闲原因不予给出")
 UNKNOWN_DEVICE = Text(
     en="the peaks of this device are not in our table", zh="本工具的规格表中没有该设备的峰值"

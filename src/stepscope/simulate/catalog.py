@@ -88,22 +88,29 @@ def _moving_straggler(plan: Plan, much: float, at: Place) -> None:
         plan.sleep_ns += int(1e6 * much)
 
 
+def _late_loader_ns(share: float, at: Place) -> int:
+    """How long a batch takes so that the device idles for about this share of the step."""
+    # The loader adds to the host's own work: together they are as long as the step becomes. Where the host
+    # waits for each step, it adds to the device's.
+    beside_ns = at.host_ns if at.run_ahead else at.step_ns
+    return max(int(at.step_ns / (1 - share)) - beside_ns, int(share * at.step_ns))
+
+
 def _loader_stall(plan: Plan, much: float, at: Place) -> None:
-    # The loader adds to the host's own work: together they are as long as the step becomes.
-    plan.loader_ns = max(int(at.step_ns / (1 - much)) - at.host_ns, int(much * at.step_ns))
+    plan.loader_ns = _late_loader_ns(much, at)
     plan.is_decoding = True
 
 
 def _page_cache_miss(plan: Plan, much: float, at: Place) -> None:
     if at.step % PAGE_PERIOD == PAGE_PHASE:
         # What is queued on the device hides about a step of it.
-        plan.loader_ns = at.step_ns + int(1e6 * much)
+        plan.loader_ns = (at.step_ns if at.run_ahead else 0) + int(1e6 * much)
         plan.is_reading = True
 
 
 def _page_cache_thrash(plan: Plan, much: float, at: Place) -> None:
     share = min(much * at.progress, 0.95)
-    plan.loader_ns = max(int(at.step_ns / (1 - share)) - at.host_ns, int(share * at.step_ns))
+    plan.loader_ns = _late_loader_ns(share, at)
     plan.is_reading = True
 
 

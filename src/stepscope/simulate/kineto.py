@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -44,9 +45,17 @@ EXCHANGE_LAUNCH = (
 )
 
 
-def trace(config: Config, rank: int, rows: list[Row]) -> bytes:
-    """The trace file of one rank."""
-    return _Writer(config, rank, clock_of(config, rank)).write(rows)
+def trace(
+    config: Config,
+    rank: int,
+    rows: list[Row],
+    clock: Clock | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> bytes:
+    """The trace file of one rank; by its own clock unless another is given, with more metadata if any."""
+    return _Writer(config, rank, clock_of(config, rank) if clock is None else clock, metadata or {}).write(
+        rows
+    )
 
 
 def pid_of(rank: int) -> int:
@@ -75,8 +84,9 @@ def _flow(phase: str, number: int, where: str) -> str:
 
 
 class _Writer:
-    def __init__(self, config: Config, rank: int, clock: Clock) -> None:
+    def __init__(self, config: Config, rank: int, clock: Clock, metadata: Mapping[str, Any]) -> None:
         self.config, self.rank, self.clock = config, rank, clock
+        self.added = metadata
         local = rank % RANKS_PER_NODE
         self.device = local
         self.pid = pid_of(rank)
@@ -246,4 +256,5 @@ class _Writer:
             "trace_id": identity,
             "displayTimeUnit": "ms",
             "baseTimeNanoseconds": self.clock.base_ns,
+            **self.added,
         }

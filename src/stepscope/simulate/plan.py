@@ -98,6 +98,8 @@ class Place:
     last: int
     period: int
     """Steps from one checkpoint or evaluation to the next."""
+    run_ahead: int = 1
+    """Steps that the host may be ahead of the device."""
 
     def draw(self, num: int) -> list[float]:
         """Standard normal numbers."""
@@ -106,5 +108,5 @@ class Place:
 
     @property
     def progress(self) -> float:
-        """How much of the fault is over with this step, above 0 and up to 1."""
-        return (self.step - self.first + 1) / (self.last - self.first + 1)
+        """How much of the fault is over with this step, above 0 and up to 1: there it stays."""
+        return min((self.step - self.first + 1) / (self.last - self.first + 1), 1.0)

@@ -95,6 +95,7 @@ class Programs:
                 first=0,
                 last=config.num_played - 1,
                 period=config.period,
+                run_ahead=config.run_ahead,
             )
             apply(plan, chosen, culprit, place)
         return plan

@@ -264,7 +264,12 @@ def operators_head(report_: report.Report, lang: Lang) -> str:
 
 
 def since(card: report.Card, report_: report.Report, lang: Lang) -> str:
-    """In which step it was first seen, where that is not the first: *since* only where it holds on."""
+    """In which step it was first seen, where that is not the first: *since* only where it holds on; of a
+    cause that held in some steps in a row these."""
+    worst = next(finding for finding in report_.findings if finding.id == card.findings[0])
+    steps = worst.subject.steps
+    if worst.cost is not None and worst.cost.steps_share is not None and steps is not None:
+        return f"第 {steps[0]} 至 {steps[1]} 步" if lang == "zh" else f"steps {steps[0]} to {steps[1]}"
     first = report_.window.steps[0] if report_.window is not None and report_.window.steps else None
     if card.onset_step is None or card.onset_step == first:
         return ""

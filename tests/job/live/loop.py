@@ -1,6 +1,6 @@
 """A real PyTorch loop on the CPU that marks its steps until a file appears.
 
-    python loop.py STOP_FILE
+python loop.py STOP_FILE
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def main(num_steps: int, first: int, last: int, path: str) -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     monitor = stepscope_sdk.monitor()
-    model = nn.Sequential(nn.Linear(256, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 8))
+    model = nn.Sequential(nn.Linear(256, 512), nn.ReLU(), nn.Linear(512, 8))
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
     batches = iter(monitor.data(DataLoader(Samples(num_steps, first, last, path), batch_size=BATCH)))
     for _ in range(num_steps):

@@ -207,6 +207,19 @@ def _files(patterns: Sequence[str]) -> Iterator[tuple[str, int]]:
                         yield entry.path, said.st_ino
 
 
+def newest_ns(patterns: Sequence[str]) -> int | None:
+    """When the newest living ring was made, in wall time; `None` where there is none."""
+    found = []
+    for path, _ in _files(patterns):
+        try:
+            with RingReader(path) as reader:
+                if reader.is_alive():
+                    found.append(reader.created_ns()[1])
+        except (InputError, OSError):
+            continue
+    return max(found, default=None)
+
+
 def _is_old(path: str, since_ns: int) -> bool:
     """Whether its last record is older. The file's own time does not tell: a mapped file keeps an old one."""
     with RingReader(path) as reader:

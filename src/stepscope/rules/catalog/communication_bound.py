@@ -17,6 +17,7 @@ from stepscope.analyse.features.communication import (
     hidden_of_communication_share,
     small_of_communication_share,
 )
+from stepscope.analyse.features.peer import transfer_exposed_share
 from stepscope.analyse.features.telemetry import nvlink_peak_link_share, sm_active_in_collectives
 from stepscope.model.text import Text
 from stepscope.rules.capture import SIZES
@@ -48,7 +49,8 @@ RULE = Rule(
         "大部分时间既不是在等迟到的对端，也不是因为传输通道不对。",
     ),
     when=(exposed_communication_share >= 0.10, bus_bandwidth_link_share >= 0.50),
-    unless=(small_of_communication_share >= 0.50,),
+    # Half the link is a lower bound; what the peers say of it where they were recorded is no bound.
+    unless=(small_of_communication_share >= 0.50, transfer_exposed_share < 0.10),
     corroborated_by=(nvlink_link_share >= 0.10,),
     cost=exposed_communication_share,
     readings=(
@@ -127,6 +129,11 @@ RULE = Rule(
         small_of_communication_share: Text(
             en="our choice: where more than half of it is of small messages, tiny-collectives speaks",
             zh="自定：过半来自小消息时，由 tiny-collectives 报告",
+        ),
+        transfer_exposed_share: Text(
+            en="the TensorBoard plugin's 10 %, of what is left once every rank had come: before that nothing "
+            "is transferred",
+            zh="TensorBoard 插件的 10 %，仅计所有 rank 到齐之后：到齐之前并无数据传输",
         ),
         backward_share: Text(
             en="any op of a backward pass: the run trains and has gradients to reduce",

@@ -20,6 +20,7 @@ from stepscope.simulate.counter.meter import BIN_NS, F64
 from stepscope.simulate.counter.place import DRIVER, Place
 from stepscope.simulate.counter.scrape import Collected, scrapes
 from stepscope.simulate.counter.timeline import Timeline
+from stepscope.simulate.gpu import Gpu
 
 Take = Literal["cycles", "window", "second", "power", "instant", "bits"]
 """How a sample is made of the grid: a mean over the window, weighted by cycles; a mean over it; a mean over
@@ -201,23 +202,33 @@ def collected(timeline: Timeline, of: dict[str, F64], field: Field, at: Collecte
     return found
 
 
-def text(timeline: Timeline, states: list[State], here: list[Place], recording: Recording) -> Iterator[str]:
-    """What was scraped of a node, a body at a time. `states` and `here` are of its ranks."""
-    gpu = states[0].gpu
-    fields = [
+def fields_of(gpu: Gpu, recording: Recording) -> list[Field]:
+    """The exporter's list."""
+    return [
         field
         for field in FIELDS
         if (field.is_default or recording.counters == "full") and (gpu.has_link or not field.needs_link)
     ]
+
+
+def name_of(field: Field, recording: Recording) -> str:
+    """As the exporter prints it."""
+    return f"DCGM_FI_{field.later if recording.names == '4.6' and field.later else field.name}"
+
+
+def text(timeline: Timeline, states: list[State], here: list[Place], recording: Recording) -> Iterator[str]:
+    """What was scraped of a node, a body at a time. `states` and `here` are of its ranks."""
+    gpu = states[0].gpu
+    fields = fields_of(gpu, recording)
     order = sorted(range(len(here)), key=lambda number: here[number].index)
     at = Collected.of(timeline, here[0].node, recording)
     series = [series_of(states[number]) for number in order]
-    printed = [[_printed(collected(timeline, of, field, at), field) for of in series] for field in fields]
-    labels = [_labels(here[number], gpu.name, recording) for number in order]
+    columns_of = [[printed(collected(timeline, of, field, at), field) for of in series] for field in fields]
+    labels = [labels_of(here[number], gpu.name, recording) for number in order]
     for scraped_ns, number in scrapes(timeline, here[0].node, recording, at):
         lines = [f"# scraped_at_ns {scraped_ns}"]
-        for field, columns in zip(fields, printed, strict=True):
-            name = f"DCGM_FI_{field.later if recording.names == '4.6' and field.later else field.name}"
+        for field, columns in zip(fields, columns_of, strict=True):
+            name = name_of(field, recording)
             found = [
                 f"{name}{{{label}}} {column[number]}"
                 for label, column in zip(labels, columns, strict=True)
@@ -228,14 +239,15 @@ def text(timeline: Timeline, states: list[State], here: list[Place], recording: 
         yield "\n".join(lines) + "\n"
 
 
-def _printed(values: F64, field: Field) -> list[str]:
+def printed(values: F64, field: Field) -> list[str]:
     """As text, "" for none. Utilisation is cut to whole percent, as the driver does."""
     if field.is_whole:
         return ["" if np.isnan(value) else str(int(value + 1e-9)) for value in values.tolist()]
     return ["" if np.isnan(value) else f"{value:.6f}" for value in values.tolist()]
 
 
-def _labels(place: Place, model: str, recording: Recording) -> str:
+def labels_of(place: Place, model: str, recording: Recording) -> str:
+    """Of a device, without braces."""
     is_later = recording.names == "4.6"
     host, driver = (
         ("hostname", "DCGM_FI_SYSTEM_DRIVER_VERSION") if is_later else ("Hostname", "DCGM_FI_DRIVER_VERSION")

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from stepscope.simulate.config import START_NS
 from stepscope.simulate.counter.meter import BIN_NS, EXCHANGE_BLOCKS, EXCHANGE_WARPS, F64, I64
-from stepscope.simulate.counter.timeline import LOADED_NS, STARTED_NS, Timeline
+from stepscope.simulate.counter.timeline import LOADED_NS, STARTED_NS, Draw, Timeline
 from stepscope.simulate.gpu import FULL_POWER_SHARE, IDLE_POWER_SHARE, POWER_OF_CLOCK, Gpu
 from stepscope.simulate.memory import Footprint, footprint
 
@@ -40,6 +40,14 @@ FOREIGN_MEMORY_SHARE = 0.18
 MEMORY_TEMPERATURE_ABOVE = 6.0
 
 
+COUNTED = (
+    "energy_total", "throttled_power_total", "throttled_thermal_total", "throttled_application_total",
+    "link_errors_total", "ecc_errors_total",
+)  # fmt: skip
+HELD = ("temperature", "remapped", "leaked", "unused")
+"""What a device keeps from one stretch of its time to the next: what it has counted, and what it was last."""
+
+
 @dataclass(frozen=True, slots=True)
 class State:
     """One device, an array a quantity, all on the timeline's grid.
@@ -51,12 +59,15 @@ class State:
     gpu: Gpu
     of: dict[str, F64]
     footprint: Footprint
+    last: dict[str, float]
+    """What goes on after it: `COUNTED` without rounding, and `HELD`."""
 
 
-def state_of(timeline: Timeline, rank: int) -> State:
-    """The device of a rank."""
+def state_of(timeline: Timeline, rank: int, before: State | None = None) -> State:
+    """The device of a rank; `before` is its state in the stretch of time that ends where this one begins."""
     config = timeline.cluster.config
-    gpu, draw = config.device, np.random.default_rng([config.seed, 22, rank])
+    gpu, draw = config.device, timeline.draw(22, rank)
+    since = {} if before is None else before.last
     of = _activity(timeline, rank, gpu)
     is_on = (timeline.middle_ns >= START_NS - STARTED_NS) & (timeline.middle_ns < timeline.stop_ns)
     # Locks and limits are set by people, and are there without steps too.
@@ -72,16 +83,20 @@ def state_of(timeline: Timeline, rank: int) -> State:
     _with_foreign(of, timeline.planned(rank, "foreign", 0.0))
     of["power"] = _power(gpu, of, clock, limit, draw)
     of["limit"] = gpu.tdp_watts * limit
-    of["temperature"] = _temperature(timeline, rank, gpu, of["power"], draw)
+    of["temperature"] = _temperature(timeline, rank, gpu, of["power"], draw, since.get("temperature"))
     of["memory_temperature"] = of["temperature"] + MEMORY_TEMPERATURE_ABOVE
-    since_load = float(draw.uniform(2e8, 4e9))
-    of["energy_total"] = since_load + np.cumsum(of["power"]) * BIN_S
+    at_start = float(draw.uniform(2e8, 4e9))
+    counted = {"energy_total": since.get("energy_total", at_start) + np.cumsum(of["power"]) * BIN_S}
     for name, bits in (("power", 0x4), ("thermal", 0x20 | 0x40), ("application", 0x2)):
         is_held = (of["reasons"].astype(np.int64) & bits) > 0
-        of[f"throttled_{name}_total"] = BIN_NS * np.cumsum(is_held).astype(np.float64)
+        total = f"throttled_{name}_total"
+        counted[total] = since.get(total, 0.0) + BIN_NS * np.cumsum(is_held).astype(np.float64)
     for name in ("link_errors", "ecc_errors"):
-        of[f"{name}_total"] = np.floor(BIN_S * np.cumsum(timeline.planned(rank, f"{name}_per_second", 0.0)))
-    of["remapped"] = np.maximum.accumulate(timeline.planned(rank, "num_remapped", 0.0))
+        errors = BIN_S * np.cumsum(timeline.planned(rank, f"{name}_per_second", 0.0))
+        counted[f"{name}_total"] = since.get(f"{name}_total", 0.0) + errors
+    of |= {name: np.floor(values) if "errors" in name else values for name, values in counted.items()}
+    held = {"remapped": _highest(timeline, rank, "num_remapped", since.get("remapped", 0.0))}
+    of["remapped"] = held["remapped"]
     of["xid"] = np.where(of["remapped"] > 0, 63.0, 0.0)
     best = (gpu.pcie_gen, 16)
     step = timeline.step(rank)
@@ -92,9 +107,20 @@ def state_of(timeline: Timeline, rank: int) -> State:
     of["pcie_gen"] = np.where(is_on, of["pcie_gen"], 1.0)
     needs = footprint(config, rank)
     of["foreign_bytes"] = np.where(of["foreign"] > 0, FOREIGN_MEMORY_SHARE * gpu.memory_bytes, 0.0)
-    of["own_bytes"] = _used(timeline, rank, gpu, needs, of["foreign_bytes"], draw)
+    # What was lost or cut up is not given back when the steps end.
+    held |= {name: _highest(timeline, rank, name, since.get(name, 0.0)) for name in ("leaked", "unused")}
+    lost = (held["leaked"], held["unused"])
+    of["own_bytes"] = _used(timeline, rank, gpu, needs, of["foreign_bytes"], lost, draw)
     of["used_bytes"] = of["own_bytes"] + of["foreign_bytes"]
-    return State(rank, gpu, of, needs)
+    held["temperature"] = of["temperature"]
+    last = {name: float(values[-1]) for name, values in (counted | held).items()}
+    return State(rank, gpu, of, needs, last)
+
+
+def _highest(timeline: Timeline, rank: int, name: str, before: float) -> F64:
+    """The most that a field of the plans has been."""
+    found: F64 = np.maximum(np.maximum.accumulate(timeline.planned(rank, name, 0.0)), before)
+    return found
 
 
 def _activity(timeline: Timeline, rank: int, gpu: Gpu) -> dict[str, F64]:
@@ -104,8 +130,8 @@ def _activity(timeline: Timeline, rank: int, gpu: Gpu) -> dict[str, F64]:
     of["dram"] = np.clip(of.pop("dram_bytes") / (gpu.memory_peak * BIN_S), 0.0, 0.95)
     for name in ("pcie_rx", "pcie_tx", "link_tx", "link_rx", "rdma_tx", "rdma_rx", "socket_tx", "socket_rx"):
         of[name] = of[name] / BIN_S
-    if timeline.hang is not None and rank != timeline.hang[0] and timeline.cluster.config.ranks > 1:
-        first, inside = timeline.covered(timeline.end_ns, timeline.stop_ns)
+    for start, end in timeline.spins(rank):
+        first, inside = timeline.covered(start, end)
         spin = slice(first, first + len(inside))
         of["busy"][spin] = np.maximum(of["busy"][spin], inside)
         sm = min(EXCHANGE_BLOCKS / gpu.num_sm, 1.0)
@@ -128,9 +154,7 @@ def _with_foreign(of: dict[str, F64], taken: F64) -> None:
     of["foreign"] = theirs
 
 
-def _clock(
-    gpu: Gpu, clock: F64, reasons: I64, is_on: npt.NDArray[np.bool_], draw: np.random.Generator
-) -> F64:
+def _clock(gpu: Gpu, clock: F64, reasons: I64, is_on: npt.NDArray[np.bool_], draw: Draw) -> F64:
     """Megahertz. A device that is held by heat or power hunts around its mean; a locked one does not."""
     spread = np.where((reasons & (0x4 | 0x20 | 0x40)) > 0, 0.02, 0.0)
     hunts = clock * (1 + spread * draw.standard_normal(len(clock)))
@@ -139,7 +163,7 @@ def _clock(
     return shown
 
 
-def _power(gpu: Gpu, of: dict[str, F64], clock: F64, limit: F64, draw: np.random.Generator) -> F64:
+def _power(gpu: Gpu, of: dict[str, F64], clock: F64, limit: F64, draw: Draw) -> F64:
     """Watts of the board."""
     load = sum((of[name] * weight for name, weight in POWER_WEIGHTS.items()), np.zeros(len(clock)))
     dynamic = (FULL_POWER_SHARE - IDLE_POWER_SHARE) * clock**POWER_OF_CLOCK * load
@@ -153,7 +177,9 @@ def _power(gpu: Gpu, of: dict[str, F64], clock: F64, limit: F64, draw: np.random
     return watts
 
 
-def _temperature(timeline: Timeline, rank: int, gpu: Gpu, power: F64, draw: np.random.Generator) -> F64:
+def _temperature(
+    timeline: Timeline, rank: int, gpu: Gpu, power: F64, draw: Draw, before: float | None
+) -> F64:
     """Degrees: a first-order lag behind the power, or behind where a fault drives it."""
     driven = timeline.planned(rank, "celsius", np.nan)
     driven = np.minimum(driven, gpu.slowdown_celsius - 1.0)
@@ -164,7 +190,7 @@ def _temperature(timeline: Timeline, rank: int, gpu: Gpu, power: F64, draw: np.r
     wanted = np.where(np.isnan(driven), own, driven)
     rate = np.where(np.isnan(driven), BIN_NS / THERMAL_NS, BIN_NS / DRIVEN_NS)
     # Before the recording the device was as warm as its first second asks for.
-    now, found = float(wanted[0]), []
+    now, found = float(wanted[0]) if before is None else before, []
     for target, share in zip(wanted.tolist(), rate.tolist(), strict=True):
         now += (target - now) * share
         found.append(now)
@@ -172,7 +198,7 @@ def _temperature(timeline: Timeline, rank: int, gpu: Gpu, power: F64, draw: np.r
 
 
 def _used(
-    timeline: Timeline, rank: int, gpu: Gpu, needs: Footprint, theirs: F64, draw: np.random.Generator
+    timeline: Timeline, rank: int, gpu: Gpu, needs: Footprint, theirs: F64, lost: tuple[F64, F64], draw: Draw
 ) -> F64:
     """Bytes that the rank's process uses."""
     at = timeline.middle_ns
@@ -181,9 +207,7 @@ def _used(
     used += np.where(is_on & (at >= START_NS - LOADED_NS), float(needs.state_bytes), 0.0)
     used += np.where(is_on & (at >= START_NS), float(needs.activation_bytes), 0.0)
     free = max(gpu.memory_bytes - needs.total_bytes, 0)
-    # What was lost or cut up is not given back when the steps end.
-    leaked = np.maximum.accumulate(timeline.planned(rank, "leaked", 0.0))
-    unused = np.maximum.accumulate(timeline.planned(rank, "unused", 0.0))
+    leaked, unused = lost
     is_cut = timeline.planned(rank, "unused", 0.0) > 0
     wobble = np.where(is_cut, 1 - 0.06 * draw.random(len(at)), 1.0)
     used += np.where(is_on, np.minimum(leaked + unused * wobble, 1.0) * free, 0.0)

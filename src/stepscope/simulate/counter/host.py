@@ -64,7 +64,7 @@ def host_of(timeline: Timeline, node: int, recording: Recording) -> HostState:
     of = {name: np.zeros(timeline.num_bins) for name in QUANTITIES}
     for rank in ranks:
         _add_rank(of, timeline, rank, recording)
-    draw = np.random.default_rng([config.seed, 25, node])
+    draw = timeline.draw(25, node)
     noise = 1 + 0.03 * draw.standard_normal(timeline.num_bins)
     # Others who want the cores take what is left of them.
     queue = np.max([timeline.planned(rank, "run_queue", 0.0) for rank in ranks], axis=0)

@@ -33,6 +33,8 @@ QUANTITIES = LEVELS + TOTALS
 EXCHANGE_BLOCKS, EXCHANGE_WARPS = 24, 20
 """As NCCL launches (`stepscope.simulate.kineto.EXCHANGE_LAUNCH`)."""
 SETTLE_AT = 20_000
+MOST_KINDS = 4096
+"""Of intervals, that a meter which is read while it runs remembers."""
 RANKS_PER_NODE = 8
 
 
@@ -66,6 +68,7 @@ class Meter:
         self._rows: list[tuple[float, ...]] = []
         self._exchanges: list[tuple[int, Key, str]] = []
         self._tail = START_NS
+        self._origin = START_NS
         self._grid = np.zeros((len(QUANTITIES), 1024))
         self._num_bins = 0
         width = gpu.num_sm * gpu.warps_per_sm
@@ -115,9 +118,40 @@ class Meter:
             raise AssertionError(f"rank {self._rank}: {self._exchanges[0][1]} is not over")
         grid = self._grid[:, : self._num_bins]
         return Activity(
-            START_NS,
+            self._origin,
             {name: grid[row] / (BIN_NS if name in LEVELS else 1.0) for row, name in enumerate(QUANTITIES)},
         )
+
+    def taken(self, until_ns: int) -> Activity:
+        """What lies before `until_ns`, a bin's edge, and from now on is forgotten. Nothing that is handed in
+        later may begin before that, and every exchange that began before must be over."""
+        num = max((until_ns - self._origin) // BIN_NS, 0)
+        if not num:
+            return Activity(until_ns, {name: np.zeros(0) for name in QUANTITIES})
+        self._settle(until_ns)
+        grid = np.zeros((len(QUANTITIES), num))
+        known = min(num, self._grid.shape[1])
+        grid[:, :known] = self._grid[:, :known]
+        left = max(self._num_bins - num, 0)
+        kept = np.zeros((len(QUANTITIES), max(2 * left, 64)))
+        kept[:, :left] = self._grid[:, num : num + left]
+        made = Activity(
+            self._origin,
+            {name: grid[row] / (BIN_NS if name in LEVELS else 1.0) for row, name in enumerate(QUANTITIES)},
+        )
+        self._grid, self._num_bins, self._origin = kept, left, until_ns
+        if len(self._rows) > MOST_KINDS:
+            self._forget_kinds()
+        return made
+
+    def _forget_kinds(self) -> None:
+        """Keep only the kinds of intervals that are still to come: every copy has one of its own."""
+        used = sorted({self._exchange, *self._kind})
+        place = {kind: number for number, kind in enumerate(used)}
+        self._rows = [self._rows[kind] for kind in used]
+        self._kind = [place[kind] for kind in self._kind]
+        self._exchange = place[self._exchange]
+        self._known, self._kernels, self._moved = {}, [], {}
 
     def _settle(self, until: int | None) -> None:
         """Put on the grid what lies before `until`, or before the first exchange that is not over."""
@@ -201,7 +235,7 @@ class Meter:
         level[:, 2] = np.clip(level[:, 2], 0.0, level[:, 1])
         level[:, 3:5] = np.clip(level[:, 3:5], 0.0, 1.0)
         level = np.maximum(level, 0.0)
-        since = (at - START_NS).astype(np.float64)
+        since = (at - self._origin).astype(np.float64)
         summed = np.vstack((np.zeros(level.shape[1]), np.cumsum(level * np.diff(since)[:, None], axis=0)))
         first, last = int(since[0] // BIN_NS), int(since[-1] // BIN_NS) + 1
         while last > self._grid.shape[1]:

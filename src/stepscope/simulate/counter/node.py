@@ -37,12 +37,13 @@ def text(timeline: Timeline, host: HostState, here: list[Place], recording: Reco
         part = (true_ns - timeline.start_ns) / BIN_NS - at
         now = {name: _at(values, at, part) for name, values in summed.items()}
         since = uptime + (true_ns - timeline.start_ns) / 1e9
-        rows = _rows(host, now, uptime, since, at, loads, here[0].host, true_ns / 1e9)
-        yield _body(true_ns + skew, rows)
+        rows = rows_of(host, now, uptime, since, at, loads, here[0].host, true_ns / 1e9)
+        yield body(true_ns + skew, rows)
 
 
-def _body(at_ns: int, rows: list[tuple[str, str, str]]) -> str:
-    lines = [f"# scraped_at_ns {at_ns}"]
+def body(at_ns: int | None, rows: list[tuple[str, str, str]]) -> str:
+    """As text; `None` where nobody writes down when it was scraped."""
+    lines = [] if at_ns is None else [f"# scraped_at_ns {at_ns}"]
     last = ""
     for name, label, value in rows:
         if name != last:
@@ -71,7 +72,7 @@ def _load(running: F64, seconds: float) -> F64:
     return np.array(found)
 
 
-def _rows(
+def rows_of(
     host: HostState,
     now: dict[str, float],
     before: float,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
@@ -11,6 +12,20 @@ from stepscope.simulate.cluster import Cluster
 from stepscope.simulate.config import START_NS
 from stepscope.simulate.counter.meter import BIN_NS, F64, I64, Activity
 from stepscope.simulate.plan import Plan
+
+
+class Draw(Protocol):
+    """Random numbers of one subject on the grid, as NumPy's generator gives them."""
+
+    def standard_normal(self, size: int) -> F64:
+        """One a bin."""
+
+    def random(self, size: int) -> F64:
+        """One a bin, 0..1."""
+
+    def uniform(self, low: float, high: float) -> float:
+        """One for all time."""
+
 
 BEFORE_NS, AFTER_NS = 8_000_000_000, 5_000_000_000
 """A recording begins before the first step (nothing, then a process that loads) and ends after the last."""
@@ -57,6 +72,16 @@ class Timeline:
     def middle_ns(self) -> I64:
         """Of each bin."""
         return self.start_ns + BIN_NS * np.arange(self.num_bins, dtype=np.int64) + BIN_NS // 2
+
+    def spins(self, rank: int) -> list[tuple[int, int]]:
+        """From when to when a rank's device does nothing but wait in an exchange for one that never comes."""
+        if self.hang is None or rank == self.hang[0] or self.cluster.config.ranks == 1:
+            return []
+        return [(self.end_ns, self.stop_ns)]
+
+    def draw(self, purpose: int, number: int) -> Draw:
+        """Random numbers of a rank or node, by seed."""
+        return np.random.default_rng([self.cluster.config.seed, purpose, number])
 
     def activity(self, rank: int) -> Activity:
         """What a rank's device did, on this grid."""

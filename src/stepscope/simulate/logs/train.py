@@ -4,8 +4,8 @@ end."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
 import numpy as np
@@ -15,6 +15,7 @@ from stepscope.simulate.config import LOG_STYLES, START_NS, Config
 from stepscope.simulate.counter.place import Place
 from stepscope.simulate.counter.timeline import LOADED_NS, STARTED_NS, Timeline
 from stepscope.simulate.memory import footprint
+from stepscope.simulate.plan import Plan
 
 OUT_OF_MEMORY_SHARE = 0.1
 """A run whose allocator is cut up this badly (of a step) ends out of memory."""
@@ -59,16 +60,16 @@ def lines(timeline: Timeline, here: list[Place]) -> Iterator[str]:
     clock, style = clock_of(config, 0), style_of(config)
     found: list[tuple[int, str]] = []
     found += [(START_NS - STARTED_NS, f"Initializing process group: backend nccl, world size {config.ranks}")]
-    found += [(START_NS - LOADED_NS, _stated(timeline))]
-    written = [(at, _plain(style, clock, at, text)) for at, text in found]
+    found += [(START_NS - LOADED_NS, stated(config))]
+    written = [(at, worded(style, clock, at, text)) for at, text in found]
     for row in _progress(timeline):
-        written.append((row.at_ns, "\n".join(STYLES[style](row, _stamp(clock, row.at_ns)))))
-    written += [(at, _plain(style, clock, at, text)) for at, text in _phases(timeline)]
+        written.append((row.at_ns, "\n".join(STYLES[style](row, stamp_of(clock, row.at_ns)))))
+    written += [(at, worded(style, clock, at, text)) for at, text in _phases(timeline)]
     written += [(at, text) for at, text in _ends(timeline, here, clock)]
     if timeline.hang is None and not out_of_memory(timeline):
         end = timeline.end_ns + 20_000_000
         written.append(
-            (end, _plain(style, clock, end, f"Training completed after {config.num_played} steps"))
+            (end, worded(style, clock, end, f"Training completed after {config.num_played} steps"))
         )
     written.sort(key=lambda pair: pair[0])
     for _at, text in written:
@@ -88,8 +89,8 @@ def out_of_memory(timeline: Timeline) -> list[int]:
     return found
 
 
-def _stated(timeline: Timeline) -> str:
-    config = timeline.cluster.config
+def stated(config: Config) -> str:
+    """What the script says of itself when it begins."""
     num = config.work(config.sized[0]).num_parameters()
     batch = config.sized[0].batch * config.num_micro_batches * (config.ranks // config.pipeline_stages)
     workers = 0 if config.telemetry is None else config.telemetry.workers
@@ -99,64 +100,110 @@ def _stated(timeline: Timeline) -> str:
     )
 
 
-def _progress(timeline: Timeline) -> Iterator[Progress]:
-    """A line a step, when rank 0 has done it."""
-    config, cluster = timeline.cluster.config, timeline.cluster
-    size, replicas = config.sized[0], config.ranks // config.pipeline_stages
-    draw = np.random.default_rng([config.seed, 31])
-    samples = size.batch * config.num_micro_batches * replicas
-    work = config.work(size)
-    nodes = [node for layer in work.layers for node in layer]
-    flops = sum(k.tensor_flops for n in nodes for op in (*n.forward, *n.backward) for k in op.kernels)
-    needs = footprint(config, 0)
-    before = START_NS
-    for step, at in enumerate(cluster.step_end_ns[0]):
-        plan = cluster.plans[0][step]
-        free = config.device.memory_bytes - needs.total_bytes
-        yield Progress(
-            step=step + 1,
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What the lines of all steps have in common. Rates are of the whole job."""
+
+    total: int
+    samples: int
+    """In a step."""
+    tokens: int
+    flops: float
+    """Of a step, on one device."""
+    peak_flops: float
+    allocated_bytes: int
+    free_bytes: int
+    capacity_bytes: int
+
+    @classmethod
+    def of(cls, config: Config) -> Figures:
+        """Of a run."""
+        size, replicas = config.sized[0], config.ranks // config.pipeline_stages
+        samples = size.batch * config.num_micro_batches * replicas
+        nodes = [node for layer in config.work(size).layers for node in layer]
+        flops = sum(k.tensor_flops for n in nodes for op in (*n.forward, *n.backward) for k in op.kernels)
+        needs, capacity = footprint(config, 0), config.device.memory_bytes
+        return cls(
             total=config.steps,
-            at_ns=at + 300_000,
-            since_ns=START_NS,
-            seconds=(at - before) / 1e9,
-            loss=2.1 + 8.6 / math.sqrt(step + 2) + 0.03 * float(draw.standard_normal()),
-            grad_norm=0.8 + 2.0 / math.sqrt(step + 1) + 0.05 * float(draw.random()),
-            learning_rate=3e-4 * min((step + 1) / 20, 1.0),
             samples=samples,
             tokens=samples * size.length,
             flops=flops * config.num_micro_batches / config.pipeline_stages,
             peak_flops=config.device.peak_flops,
-            memory_bytes=int(needs.allocated_bytes + plan.leaked * free),
-            capacity_bytes=config.device.memory_bytes,
+            allocated_bytes=needs.allocated_bytes,
+            free_bytes=capacity - needs.total_bytes,
+            capacity_bytes=capacity,
         )
+
+    def progress(
+        self, step: int, end_ns: int, before_ns: int, leaked: float, noise: tuple[float, float]
+    ) -> Progress:
+        """A step's line, when rank 0 has done it. `noise`: a standard normal number and one of 0..1."""
+        return Progress(
+            step=step + 1,
+            total=self.total,
+            at_ns=end_ns + 300_000,
+            since_ns=START_NS,
+            seconds=(end_ns - before_ns) / 1e9,
+            loss=2.1 + 8.6 / math.sqrt(step + 2) + 0.03 * noise[0],
+            grad_norm=0.8 + 2.0 / math.sqrt(step + 1) + 0.05 * noise[1],
+            learning_rate=3e-4 * min((step + 1) / 20, 1.0),
+            samples=self.samples,
+            tokens=self.tokens,
+            flops=self.flops,
+            peak_flops=self.peak_flops,
+            memory_bytes=int(self.allocated_bytes + leaked * self.free_bytes),
+            capacity_bytes=self.capacity_bytes,
+        )
+
+
+def with_rate(row: Progress, factor: float) -> Progress:
+    """The same after the learning rate was multiplied."""
+    return replace(row, learning_rate=row.learning_rate * factor)
+
+
+def _progress(timeline: Timeline) -> Iterator[Progress]:
+    """A line a step."""
+    cluster = timeline.cluster
+    figures, draw = Figures.of(cluster.config), np.random.default_rng([cluster.config.seed, 31])
+    before = START_NS
+    for step, at in enumerate(cluster.step_end_ns[0]):
+        noise = (float(draw.standard_normal()), float(draw.random()))
+        yield figures.progress(step, at, before, cluster.plans[0][step].leaked, noise)
         before = at
 
 
 def _phases(timeline: Timeline) -> Iterator[tuple[int, str]]:
     """Checkpoints, evaluations, and what an allocator says that had to flush."""
-    for kind, start, end, step in timeline.cluster.happenings[0]:
+    cluster = timeline.cluster
+    happened: dict[int, list[tuple[str, int, int, int]]] = {}
+    for each in cluster.happenings[0]:
+        happened.setdefault(each[3], []).append(each)
+    for step, plan in enumerate(cluster.plans[0]):
+        yield from phases_of(step, plan, cluster.step_end_ns[0][step], happened.get(step, ()))
+
+
+def phases_of(
+    step: int, plan: Plan, end_ns: int, happened: Sequence[tuple[str, int, int, int]]
+) -> Iterator[tuple[int, str]]:
+    """The same of one step, of what rank 0's host did for long in it."""
+    has_evaluated = False
+    for kind, start, end, _ in happened:
         if kind == "save_checkpoint":
             yield start, f"Saving model checkpoint to checkpoints/step-{step + 1}"
             yield end, f"Saved checkpoint at step {step + 1} in {(end - start) / 1e9:.2f} s"
-    seen = set()
-    for kind, start, _, step in timeline.cluster.happenings[0]:
-        if kind == "evaluate":
-            if step not in seen:
-                yield start, "***** Running Evaluation *****"
-            seen.add(step)
-    cluster = timeline.cluster
-    for step, plan in enumerate(cluster.plans[0]):
-        if plan.allocator_ns:
-            yield (
-                cluster.step_end_ns[0][step] + 350_000,
-                "3 pytorch allocator cache flushes since last step. this happens when there is high memory "
-                "pressure and is detrimental to performance. if this is happening frequently consider "
-                "adjusting "
-                "settings to reduce memory consumption.",
-            )
-        if plan.eval_batches:
-            at = cluster.step_end_ns[0][step] + 400_000
-            yield at, f"eval at step {step + 1}: {plan.eval_batches} batches, eval_loss 2.41"
+        elif kind == "evaluate" and not has_evaluated:
+            has_evaluated = True
+            yield start, "***** Running Evaluation *****"
+    if plan.allocator_ns:
+        yield (
+            end_ns + 350_000,
+            "3 pytorch allocator cache flushes since last step. this happens when there is high memory "
+            "pressure and is detrimental to performance. if this is happening frequently consider "
+            "adjusting "
+            "settings to reduce memory consumption.",
+        )
+    if plan.eval_batches:
+        yield end_ns + 400_000, f"eval at step {step + 1}: {plan.eval_batches} batches, eval_loss 2.41"
 
 
 def _ends(timeline: Timeline, here: list[Place], clock: Clock) -> Iterator[tuple[int, str]]:
@@ -187,22 +234,29 @@ def _ends(timeline: Timeline, here: list[Place], clock: Clock) -> Iterator[tuple
         )
     if timeline.hang is not None:
         culprit, waits = timeline.hang
-        at, ms = timeline.stop_ns, waits // 1_000_000
-        shown = f"{_time(clock, at):%m%d %H:%M:%S}.{at % 1_000_000_000:09d}"
         step = len(timeline.cluster.step_end_ns[0])
-        for rank in range(config.ranks):
-            if rank != culprit:
-                yield (
-                    at,
-                    (
-                        f"[rank{rank}]:[E{shown} ProcessGroupNCCL.cpp:629] [Rank {rank}] Watchdog caught "
-                        f"collective "
-                        f"operation timeout: WorkNCCL(SeqNum={step * config.buckets + 1}, OpType=ALLREDUCE, "
-                        f"NumelIn=25165824, NumelOut=25165824, Timeout(ms)={ms}) ran for {ms + 41} "
-                        f"milliseconds "
-                        "before timing out."
-                    ),
-                )
+        yield from watchdog(config, clock, timeline.stop_ns, step, culprit, waits)
+
+
+def watchdog(
+    config: Config, clock: Clock, at_ns: int, step: int, culprit: int, waits_ns: int
+) -> Iterator[tuple[int, str]]:
+    """What ends a job whose ranks have waited too long for one of them."""
+    ms = waits_ns // 1_000_000
+    shown = f"{_time(clock, at_ns):%m%d %H:%M:%S}.{at_ns % 1_000_000_000:09d}"
+    for rank in range(config.ranks):
+        if rank != culprit:
+            yield (
+                at_ns,
+                (
+                    f"[rank{rank}]:[E{shown} ProcessGroupNCCL.cpp:629] [Rank {rank}] Watchdog caught "
+                    f"collective "
+                    f"operation timeout: WorkNCCL(SeqNum={step * config.buckets + 1}, OpType=ALLREDUCE, "
+                    f"NumelIn=25165824, NumelOut=25165824, Timeout(ms)={ms}) ran for {ms + 41} "
+                    f"milliseconds "
+                    "before timing out."
+                ),
+            )
 
 
 def _time(clock: Clock, true_ns: int) -> datetime:
@@ -210,14 +264,15 @@ def _time(clock: Clock, true_ns: int) -> datetime:
     return datetime.fromtimestamp(local // 1_000 / 1e6, tz=timezone.utc)
 
 
-def _stamp(clock: Clock, true_ns: int) -> str:
+def stamp_of(clock: Clock, true_ns: int) -> str:
+    """A time as most loggers write it."""
     shown = _time(clock, true_ns)
     return f"{shown:%Y-%m-%d %H:%M:%S},{shown.microsecond // 1000:03d}"
 
 
-def _plain(style: str, clock: Clock, at_ns: int, text: str) -> str:
+def worded(style: str, clock: Clock, at_ns: int, text: str) -> str:
     """A line of the style's own logger."""
-    stamp = _stamp(clock, at_ns)
+    stamp = stamp_of(clock, at_ns)
     if style == "megatron":
         return f"[{stamp.partition(',')[0]}] {text}"
     if style == "torchtitan":
