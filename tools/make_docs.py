@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))  # `tools.…`, wherever it is called from
 RULES = "docs/rules"
 DRAWN = "src/stepscope/views/signature.py"
 """Its strings are parts of a picture, and no report has one."""

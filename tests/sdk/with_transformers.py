@@ -28,8 +28,8 @@ model = BertForSequenceClassification(
 )
 options = TrainingArguments(
     sys.argv[1], per_device_train_batch_size=8, max_steps=10, gradient_accumulation_steps=2,
-    eval_strategy="steps", eval_steps=5, save_steps=5, logging_steps=2, report_to=[], use_cpu=True,
-    disable_tqdm=True,
+    eval_strategy="steps", eval_steps=5, save_steps=5, logging_steps=2, report_to=[],
+    use_cpu=True, disable_tqdm=True,
 )  # fmt: skip
 Trainer(model, options, train_dataset=Texts(), eval_dataset=Texts(), callbacks=[StepscopeCallback()]).train()
 print(json.dumps(made.said))
