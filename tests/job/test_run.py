@@ -24,7 +24,7 @@ from tests.job.test_ddp import ROOT, python_with_torch
 SCRIPTS = Path(__file__).parent / "scripts"
 TRIES = 3
 TRIES_OF_RANKS = 6
-"""A rank that is put off its processor for longer than the sleep hides who is late: that is said, and no name."""
+"""A rank off its processor for longer than the sleep hides who is late: then no name is told."""
 DEADLINE_SECONDS = 240
 NO_TORCH = "no Python with torch: make .venv-torch with torch in it, or set STEPSCOPE_TORCH_PYTHON"
 
