@@ -64,6 +64,9 @@ class Steps:
     is_shadow: Flags
     is_captured: Flags
     is_stalled: Flags
+    is_tiled: Flags | None = None
+    """The step was found by the end of an optimizer's step, not marked by the loop: where its body begins is
+    not known. `None`: no step was."""
 
     def __len__(self) -> int:
         return len(self.step)

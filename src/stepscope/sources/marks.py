@@ -281,6 +281,7 @@ class _Pairing:
             is_shadow=(flags & abi.FLAGS["shadow"]) != 0,
             is_captured=(flags & abi.FLAGS["captured"]) != 0,
             is_stalled=(flags & abi.FLAGS["stalled"]) != 0,
+            is_tiled=(flags & abi.FLAGS["tiled"]) != 0,
         )
 
     def phase_columns(self) -> Phases:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from stepscope.analyse.account import WindowSums, idle_struct, step_parts
 from stepscope.analyse.activity import CELL_NS, MOST_CELLS
-from stepscope.analyse.marked.piece import PART, Pieces
+from stepscope.analyse.marked.piece import PART, UNPLACED, Pieces
 from stepscope.analyse.marked.tile import Tiles
 from stepscope.analyse.variation import periodic_excess_ns, variation
 from stepscope.model import report
@@ -214,12 +214,14 @@ class Accounted:
         if "idle.python" in self.tells:
             is_python = part == PART["python"]
             is_long = is_python & (took >= LONG_NS)
+            is_unplaced = self.pieces.of_label(UNPLACED)[piece]
             if is_at_intervals(varied):
                 assert varied is not None
                 # What comes at intervals is a rule of its own, as long as nothing names it.
                 slow = np.isin(self.tiles.number[places[window]], np.array(varied.slow_steps))
                 is_long &= ~slow | self.pieces.is_named[piece]
-            numbers["python_stall_ns"] = float(took[is_long].sum())
+            numbers["python_stall_ns"] = float(took[is_long & ~is_unplaced].sum())
+            numbers["between_steps_ns"] = float(took[is_long & is_unplaced].sum())
             whole = int(took[is_python].sum())
             own = is_python & self.pieces.is_named[piece]
             best = max(

@@ -15,7 +15,7 @@ import numpy as np
 from stepscope.analyse.marked.account import Accounted, is_at_intervals
 from stepscope.analyse.marked.meeting import Meetings, Met, host_of, meetings, on_one_clock
 from stepscope.analyse.marked.peer import most_steps, peer_table
-from stepscope.analyse.marked.piece import PART, PART_OF_PHASE, pieces, tells_all
+from stepscope.analyse.marked.piece import PART, PART_OF_PHASE, UNPLACED, Pieces, pieces, tells_all
 from stepscope.analyse.marked.tile import Tiles, captured, tiles
 from stepscope.analyse.variation import variation
 from stepscope.model import report
@@ -25,6 +25,9 @@ from stepscope.model.peer import PeerTable
 
 SETTLES = "a trace of a few steps (stepscope takes one on request, or torch.profiler)"
 STRAGGLER = "straggler"
+LEAST_UNPLACED = 0.01
+"""Of all time: so much host work that may be either after a step or before the next leaves open whether the
+loop prepares its batches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,7 @@ def _only(of: Tiles, steps: tuple[int, int]) -> Tiles:
         tuple(of.use[n] for n in keep.tolist()),
         tuple(of.why[n] for n in keep.tolist()),
         of.num_restarted,
+        of.is_tiled[keep],
     )
 
 
@@ -111,17 +115,22 @@ def _account(marks: RankMarks, of: Tiles, met: Met, *, is_met: bool) -> Accounte
     table = found.table(of.start_ns, of.end_ns)
     if not np.array_equal(table.sum(axis=1), of.end_ns - of.start_ns):
         raise AssertionError("the accounting does not add up to its steps")
-    return Accounted(marks.identity.rank, of, found, table, _tells(marks, is_met=is_met and len(met) > 0))
+    return Accounted(
+        marks.identity.rank, of, found, table, _tells(marks, found, is_met=is_met and len(met) > 0)
+    )
 
 
-def _tells(marks: RankMarks, *, is_met: bool) -> frozenset[str]:
+def _tells(marks: RankMarks, of: Pieces, *, is_met: bool) -> frozenset[str]:
     """Parts of the accounting that are known: a phase that was never marked may have been there unmarked."""
     seen = {PART_OF_PHASE[PHASES[n]] for n in np.unique(marks.phases.phase).tolist()}
     known = {
         f"idle.{name}" for name in seen & PART.keys() if name not in ("compute", "communication", "python")
     }
     if tells_all(marks):
-        known |= {"idle.python", "idle.preprocess"}
+        known |= {"idle.python"}
+        length = of.end - of.start
+        if of.of_label(UNPLACED) @ length <= LEAST_UNPLACED * length.sum():
+            known |= {"idle.preprocess"}
     return frozenset(known | ({"communication_exposed"} if is_met else set()))
 
 

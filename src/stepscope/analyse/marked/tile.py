@@ -28,7 +28,8 @@ MARKED_SHARE = 0.01
 @dataclass(frozen=True, slots=True)
 class Tiles:
     """Whole steps in order: `number` ascends strictly, also where the loop's own numbers begin again;
-    `begin_ns` is the mark of the step's own beginning, inside its tile."""
+    `begin_ns` is the mark of the step's own beginning, inside its tile. `is_tiled`: it has none of the loop's
+    own, but begins where an optimizer ended."""
 
     number: I64
     start_ns: I64
@@ -38,6 +39,7 @@ class Tiles:
     why: tuple[str | None, ...]
     num_restarted: int
     """How often the loop's own numbers went back."""
+    is_tiled: npt.NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.number)
@@ -74,7 +76,8 @@ def tiles(marks: RankMarks, left_out: frozenset[int] = frozenset()) -> Tiles:
         start[1:] = np.where(follows, end[:-1], np.maximum(start[1:], end[:-1]))
     end = np.maximum(end, start)
     use, why = _uses(marks, number, start, end, left_out)
-    return Tiles(number, start, end, steps.start_ns, use, why, num_restarted)
+    tiled = steps.is_tiled if steps.is_tiled is not None else np.zeros(len(steps), dtype=bool)
+    return Tiles(number, start, end, steps.start_ns, use, why, num_restarted, tiled)
 
 
 def captured(marks: RankMarks) -> frozenset[int]:

@@ -79,7 +79,6 @@ RULE = Rule(
             unless=(host_cpu_busy >= 0.90, backward_share <= 0.0),
             clears=idle_preprocess_share <= 0.05,
             patch=IN_WORKERS,
-            is_overlap=True,
         ),
         Remedy(
             Text(
@@ -151,7 +150,6 @@ RULE = Rule(
                 unless=(host_cpu_busy >= 0.90,),
                 clears=idle_preprocess_share <= 0.05,
                 patch=WORKERS,
-                is_overlap=True,
             ),
         ),
     ),
