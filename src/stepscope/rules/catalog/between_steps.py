@@ -14,8 +14,8 @@ from stepscope.rules.signature import DEVICE, HOST, Lane, Signature
 
 EXPLANATION = Text(
     en="The steps were found by the optimizer. What the loop does from there to the model comes after the "
-    "step (metrics, a scheduler, a log) or before the next one (making its batch): no wait for a loader was seen "
-    "that would tell which.",
+    "step (metrics, a scheduler, a log) or before the next one (making its batch): no wait for a loader was "
+    "seen that would tell which.",
     zh="训练步由优化器识别。循环从优化器到模型之间所做的，可能属于本步之后（指标、调度器、日志），"
     "也可能属于下一步之前（构造批次）：没有见到可用于区分二者的加载等待。",
 )
