@@ -126,7 +126,9 @@ def diagnosed(
     rows = judged_rows(with_peers(analyses), options.catalog)
     bare = memory.bare_rows(alone, options.catalog)
     bare += [judged(each, None, list(options.catalog)) for each in beside.alone]
-    of_run = beside_traces(beside_marks, rows, options.catalog)
+    of_run = beside_traces(beside_marks, rows, options.catalog, len(accounting))
+    # Traces tell of their few steps; how the whole run went stays told beside them.
+    accounting += tuple(row.account for row in of_run.rows)
     late = job if job.joined is not None or of_run.job is None else of_run.job
     health = data.health(
         analyses, inputs, options.catalog, job, beside.issues, has_others=bool(bare) or beside.has_any
@@ -146,7 +148,7 @@ def diagnosed(
     operators = tuple(operator for analysis in analyses for operator in analysis.operators[:most])
     open_ = undecided(rows or bare, inputs, found, data.has_all_ranks(analyses, inputs), options.lang)
     answer, of_answer = verdict.verdict(
-        health, rows, told, options.catalog, options.lang, inputs, alone, beside
+        health, rows, told, options.catalog, options.lang, inputs, alone, beside, of_run.rows
     )
     looked = look([*rows, *bare], told, options.lang)
     in_question = told[0].row if told else of_answer
