@@ -36,10 +36,10 @@ class BesideTraces:
 
 
 def beside_traces(
-    marked: Sequence[RankAnalysis], traced: Sequence[Row], catalog: Catalog, num_rows: int = 0
+    marked: Sequence[RankAnalysis], traced: Sequence[Row], catalog: Catalog, num_rows: int | None = None
 ) -> BesideTraces:
     """What the marks of the same run add to rows of traces, of which the report's accounting has `num_rows`:
-    theirs come behind."""
+    theirs come behind; `None`: theirs are not in it."""
     if not marked or not traced or not _is_same_run(marked, traced):
         return BesideTraces()
     job = join_ranks(marked)
@@ -50,7 +50,8 @@ def beside_traces(
         decided = {each.rule.id for of in own for each in of.found}
         decided |= {each.rule.id for of in own for each in of.clear}
         found = tuple(each for each in row.found if each.rule.id not in decided)
-        rows.append(replace(row, found=found, place=num_rows + len(rows)))
+        place = None if num_rows is None else num_rows + len(rows)
+        rows.append(replace(row, found=found, place=place))
     return BesideTraces(tuple(rows), job, _like(marked, traced))
 
 

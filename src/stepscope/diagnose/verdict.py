@@ -40,7 +40,8 @@ def verdict(
 ) -> tuple[report.Verdict, Row | None]:
     """The answer over all devices, and the row it speaks of; `told` in their final order.
 
-    `marked` are the marks of the run beside its traces; `memory` is of snapshots that are of none of the rows, `beside` what telemetry and logs add.
+    `memory` is of snapshots that are of none of the rows, `beside` what telemetry and logs add, `marked` are
+    the marks of the run beside its traces.
     """
     row: Row | None = None
     if not rows and beside is not None and beside.has_any:
