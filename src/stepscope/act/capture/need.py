@@ -39,8 +39,8 @@ ASKS_OF: tuple[tuple[Capture, Ask], ...] = (
 
 
 def least(rules: Iterable[Rule | str], *, slowest: Iterable[int] = ()) -> Request | None:
-    """One capture for all these rules (or their ids), `None` where no capture of PyTorch's profiler settles any
-    of them. UsageError for an id that no rule has."""
+    """One capture for all these rules or their ids, `None` where no capture of PyTorch's profiler settles any.
+    UsageError for an id that no rule has."""
     asks = [ask for rule in map(_rule, rules) if (ask := ask_of(rule.needs)) is not None]
     if not asks:
         return None
