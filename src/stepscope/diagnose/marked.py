@@ -43,7 +43,7 @@ def beside_traces(
     if not marked or not traced or not _is_same_run(marked, traced):
         return BesideTraces()
     job = join_ranks(marked)
-    rows = []
+    rows: list[Row] = []
     for row in judged_rows(job.analyses, catalog):
         rank = row.observed.rank.rank
         own = [each for each in traced if each.observed.rank.rank == rank] or list(traced)

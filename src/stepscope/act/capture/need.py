@@ -39,7 +39,7 @@ ASKS_OF: tuple[tuple[Capture, Ask], ...] = (
 
 
 def least(rules: Iterable[Rule | str], *, slowest: Iterable[int] = ()) -> Request | None:
-    """One capture for all these rules or their ids, `None` where no capture of PyTorch's profiler settles any.
+    """One capture for all these rules or their ids, `None` where no capture of the profiler settles any.
     UsageError for an id that no rule has."""
     asks = [ask for rule in map(_rule, rules) if (ask := ask_of(rule.needs)) is not None]
     if not asks:
