@@ -123,6 +123,12 @@ def _answer(
             )
     if worst is not None:
         return catalog[worst.rule.id].verdict, _of_finding(worst, inputs), worst.row
+    ended = next(
+        (each for each in told if each.rule.is_standstill and each.finding.explained_by is None), None
+    )
+    if ended is not None:  # nothing held it up until then
+        title = ended.finding.title
+        return ended.rule.verdict, Text(en=f": {word.lowered(title)}", zh=f"：{title}"), ended.row
     least = min(seen or rows, key=lambda row: _share(row.account, "compute"))
     num_healthy = sum(each.rule.verdict == "healthy" for each in told)
     if seen and not withheld and not cut and num_healthy == len(seen):
