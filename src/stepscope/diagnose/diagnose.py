@@ -178,6 +178,7 @@ def diagnosed(
         signals=beside.signals,
         events=beside.events,
         progress=beside.progress,
+        own_cost=marked.costs,
         patterns=looked.patterns,
         walks=looked.walks,
         hints=looked.hints,
