@@ -108,10 +108,24 @@ def _answer(
     withheld = [row for row in seen if row.account.status == "withheld"]
     # Of unrecorded work its rule says more than that causes are withheld.
     is_told = worst is not None and catalog[worst.rule.id].verdict == "undecided"
+    # Marks of the run say where the host was while the device idled.
+    by_marks = next(
+        (
+            each
+            for each in told
+            if each.finding.explained_by is None
+            and is_marked(each.row.observed)
+            and _share_of(each) >= LEAST_SHARE
+        ),
+        None,
+    )
     for row in () if is_told else withheld:
         account = row.account
         idle = account.idle_ns / account.total_ns if account.total_ns else 0.0
         if idle >= LEAST_SHARE and (worst is None or idle > _share_of(worst)):
+            if by_marks is not None:
+                worst = by_marks
+                break
             spent = word.span_of(account, account.idle_ns, word.whose(account, inputs))
             return (
                 "undecided",
