@@ -283,7 +283,9 @@ def _with_culprit(name: Text, row: Observed, part: str) -> Text:
     if not culprits:
         return name
     who = " ".join(culprits[0].name.split())[:80]
-    return Text(en=f"{name.en}; mostly in {who}", zh=f"{name.zh}，主要在 {who}")
+    in_zh = word.phase(who).zh if is_marked(row) else who
+    in_zh = in_zh if in_zh != who else f" {who}"
+    return Text(en=f"{name.en}; mostly in {who}", zh=f"{name.zh}，主要在{in_zh}")
 
 
 def _share(row: report.Accounting, part: str) -> float:

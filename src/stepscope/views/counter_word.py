@@ -28,6 +28,7 @@ from stepscope.views.counter import (
     pattern_rows,
     used,
 )
+from stepscope.views.detail_marks import marks_text
 from stepscope.views.detail_signal import signal_text
 from stepscope.views.label import brackets, colon, counted, joined, listed, word
 from stepscope.views.label_signal import (
@@ -335,7 +336,7 @@ def event_line(group: EventGroup, lang: Lang, text: _Name = str) -> str:
         times = f"{group.count:,} 次" if lang == "zh" else f"{group.count:,} times"
         when = joined((times, between(group.first.at_ns, last.at_ns, lang)), lang)
     head = joined((f"[{word(last.severity, lang)}] {kind}", when, event_owner(last, lang)), lang)
-    return f"{head}{colon(lang)}{text(last.text)}"
+    return f"{head}{colon(lang)}{text(marks_text(last.text, lang))}"
 
 
 def event_lines(

@@ -56,7 +56,9 @@ def test_a_run_that_is_too_short_says_that_its_cost_is_not_resolvable() -> None:
     (line,) = own_cost_lines(told(alternating(6)), "en")
     assert "what marks cost is not resolvable here (95 % interval" in line
     (line,) = own_cost_lines(told(alternating(3)), "en")
-    assert line == "rank 0: what marks cost is not resolvable here (groups of blocks: 1, at least 10 are needed)"
+    assert (
+        line == "rank 0: what marks cost is not resolvable here (groups of blocks: 1, at least 10 are needed)"
+    )
 
 
 def test_stalls_of_captures_are_told_and_a_run_without_either_tells_nothing() -> None:
