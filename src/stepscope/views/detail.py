@@ -229,6 +229,8 @@ WITHHELD: Mapping[str, str] = {
     "或能记录图节点的较新 CUPTI",
     "nsys profile --cuda-graph-trace=node: it records graph nodes": "nsys profile --cuda-graph-trace=node"
     "（可记录图节点）",
+    "the step rings of the run beside it: their marks say where the host was": "同一次运行的步环文件："
+    "其中的标记说明主机当时在做什么",
     "the whole trace": "完整的 trace",
     "a trace of a run that calls torch.cuda.synchronize() once a step, or of a newer CUPTI": "每步调用一次 "
     "torch.cuda.synchronize() 的 trace，或较新 CUPTI 的 trace",

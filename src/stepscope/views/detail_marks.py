@@ -41,10 +41,6 @@ MARKS: tuple[tuple[str, str], ...] = (
         r"a light capture records device activity alone: why the device idled is not in it",
         "轻量采集只录制设备活动：其中没有设备空闲的原因",
     ),
-    (
-        r"the step rings of the run beside it: their marks say where the host was",
-        "同一次运行的步环文件：其中的标记说明主机当时在做什么",
-    ),
     # analyse/marked/rank.py: issues
     (
         r"([\d,]+) marks were overwritten before they were read: their steps are missing",
