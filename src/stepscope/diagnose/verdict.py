@@ -21,6 +21,9 @@ from stepscope.rules import Catalog
 LEAST_SHARE = 0.05
 """A finding below this share of the step is no answer to why the step is slow."""
 
+RESTS = frozenset({"idle-device", "idle-in-checkpoint", "idle-in-evaluation", "initialising", "sparse-bursts"})
+"""Rules that say why a device hardly works for minutes. Steps by their marks do not hold such a rest where it
+came before the first or is not over: then it is the answer though no step is slow."""
 _STALLS = ("communication_exposed", "copy_exposed", *(f"idle.{cause}" for cause in report.IDLE_CAUSES))
 
 
@@ -123,6 +126,11 @@ def _answer(
             )
     if worst is not None:
         return catalog[worst.rule.id].verdict, _of_finding(worst, inputs), worst.row
+    resting = next((e for e in told if e.rule.id in RESTS and e.finding.explained_by is None), None)
+    if resting is not None and all(is_marked(row.observed) for row in rows):
+        title = resting.finding.title
+        text = Text(en=f": {word.lowered(title)}", zh=f"：{title}")
+        return resting.rule.verdict, text, resting.row
     least = min(seen or rows, key=lambda row: _share(row.account, "compute"))
     num_healthy = sum(each.rule.verdict == "healthy" for each in told)
     if seen and not withheld and not cut and num_healthy == len(seen):

@@ -49,6 +49,11 @@ HARDLY_BUSY = Text(
     zh="自定：五分钟均值 5 %，为 SageMaker Debugger 的 LowGPUUtilization 规则下限的一半（原本针对第 5 "
     "百分位）",
 )
+MOSTLY_QUIET = Text(
+    en="our choice, half of five minutes under 5 % busy: the device rests for longer than it works, whatever "
+    "the mean; shorter pauses are judged by their share of the steps",
+    zh="自定，五分钟中有一半低于 5 %：无论均值如何，设备休息的时间都多于工作；更短的停顿按其占步的比例判定",
+)
 MOST_OF_IT = Text(
     en="our choice, half of the time without work: then it is most of the reason",
     zh="自定，空闲时间的一半：此时它就是主要原因",

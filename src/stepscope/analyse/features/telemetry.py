@@ -37,6 +37,13 @@ compute_busy_five_minutes = _number(
     "telemetry",
     "The least mean of compute busy over five minutes; over all, where they are fewer.",
 )
+quiet_five_minutes = _number(
+    "quiet_five_minutes",
+    "ratio",
+    "telemetry",
+    "Share of the readings with the device hardly busy, in the five minutes in which it was used least: of the "
+    "time of steps, or from the start on where it was used since the first.",
+)
 busy_below_peers = _number(
     "busy_below_peers",
     "ratio",
