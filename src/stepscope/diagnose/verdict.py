@@ -21,7 +21,9 @@ from stepscope.rules import Catalog
 LEAST_SHARE = 0.05
 """A finding below this share of the step is no answer to why the step is slow."""
 
-RESTS = frozenset({"idle-device", "idle-in-checkpoint", "idle-in-evaluation", "initialising", "sparse-bursts"})
+RESTS = frozenset(
+    {"idle-device", "idle-in-checkpoint", "idle-in-evaluation", "initialising", "sparse-bursts"}
+)
 """Rules that say why a device hardly works for minutes. Steps by their marks do not hold such a rest where it
 came before the first or is not over: then it is the answer though no step is slow."""
 _STALLS = ("communication_exposed", "copy_exposed", *(f"idle.{cause}" for cause in report.IDLE_CAUSES))

@@ -43,7 +43,7 @@ RULE = Rule(
                 en="The device was hardly busy until the job made its first step",
                 zh="在作业完成第一步之前，设备几乎空闲",
             ),
-            only_if=(steps_logged >= 1,),
+            only_if=(steps_logged > 0,),
         ),
     ),
     shows=(host_network_bytes_per_second, compute_busy_five_minutes),
