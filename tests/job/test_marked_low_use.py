@@ -39,7 +39,7 @@ def marks(
     phase: tuple[str, float, float] | None,
     open_: tuple[str, float] | None,
 ) -> RankMarks:
-    """Steps of two seconds over these spans, one phase besides, and what the process is in now (since when)."""
+    """Steps of two seconds over these spans, one phase besides, and what the process is in now."""
     begin = [float(first) for a, b in stepping for first in np.arange(a, b - STEP / 2, STEP)]
     inside = [
         (name, step, start + first, start + last)
@@ -170,4 +170,4 @@ def test_a_device_that_works_rests_nowhere(tmp_path: Path) -> None:
 
 def test_rules_that_answer_for_a_rest_are_in_the_catalogue() -> None:
     assert {rule.id for rule in CATALOG} >= RESTS
-    assert RESTS == FAMILY - {"dead-job", "no-progress"}  # those two end a job, and answer before any other
+    assert FAMILY - {"dead-job", "no-progress"} == RESTS  # those two end a job: they answer first

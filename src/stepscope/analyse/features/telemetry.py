@@ -41,8 +41,8 @@ quiet_five_minutes = _number(
     "quiet_five_minutes",
     "ratio",
     "telemetry",
-    "Share of the readings with the device hardly busy, in the five minutes in which it was used least: of the "
-    "time of steps, or from the start on where it was used since the first.",
+    "Share of the readings with the device hardly busy, in the five minutes in which it was used least. The "
+    "time before the first step counts only where the device worked ever since.",
 )
 busy_below_peers = _number(
     "busy_below_peers",
