@@ -183,10 +183,19 @@ def _of_finding(told: Told, inputs: Sequence[report.Input]) -> Text:
         )
     if finding.cost.is_bound:
         told_ = Text(en=f"; at most {spent.en} can be won", zh=f"；至多可省：{spent.zh}")
+    asked = _asked(told)
     return Text(
-        en=f"{told_.en}: {word.lowered(finding.title)}{bare[0]}{once[0]}",
-        zh=f"{told_.zh}：{finding.title}{bare[1]}{once[1]}",
+        en=f"{told_.en}: {word.lowered(finding.title)}{bare[0]}{once[0]}{asked[0]}",
+        zh=f"{told_.zh}：{finding.title}{bare[1]}{once[1]}{asked[1]}",
     )
+
+
+def _asked(told: Told) -> tuple[str, str]:
+    """That no cause was found and what would tell, in both languages; nothing where there is one."""
+    brief = next((each.capture.brief for each in told.open if each.where_unexplained), None)
+    if brief is None:
+        return "", ""
+    return f"; nothing recorded says why, {brief.en} would", f"；已录数据未说明原因，需要{brief.zh}"
 
 
 def _mostly(told: Told) -> tuple[str, str]:

@@ -62,6 +62,10 @@ STANDSTILL = Text(
     en="our choice: half a minute, so that a slow step or a pause in a log is none yet",
     zh="自定：半分钟，慢步或日志的短暂停顿还不算",
 )
+HOST_KNOWN = Text(
+    en="known at all: then busy-cores and cpu-quota have been judged",
+    zh="只要已知：busy-cores 与 cpu-quota 即已判定",
+)
 BELOW_PEERS = Text(
     en="our choice: 30 points under the others, for devices of one job that do the same work differ by a few",
     zh="自定：比其他设备低 30 个百分点；同一作业中做相同工作的设备只相差几个百分点",
