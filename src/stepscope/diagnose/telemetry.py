@@ -429,7 +429,7 @@ def _given(
         told = pci_bus_id(bus.get(analysis.rank)) if analysis.rank is not None else None
         owner = Owner(pci_bus_id=told)
         faults = xid_numbers(xids, owner, False) if told and len(analysis.devices) == 1 else {}
-        around = _of_its_host(analysis, hosts)
+        around = _of_its_host(analysis, hosts) if not devices or _is_marked(analysis) else {}
         mine = tuple(
             replace(each, numbers={**each.numbers, **of_place.get((n, m), {**job, **faults, **around})})
             for m, each in enumerate(analysis.devices)
@@ -449,10 +449,14 @@ def _given(
     return tuple(result), tuple(alone)
 
 
+def _is_marked(analysis: RankAnalysis) -> bool:
+    return any(each.tells is not None for each in analysis.devices)
+
+
 def _of_its_host(analysis: RankAnalysis, hosts: Sequence[Samples]) -> dict[str, float]:
-    """What the counters of its host say of a rank that only its marks tell of: the one of its name, or the
-    only one."""
-    if len(analysis.devices) != 1 or analysis.devices[0].tells is None:
+    """What the counters of its host say of a rank of which no counters of a device are known: the one of its
+    name, or the only one."""
+    if len(analysis.devices) != 1:
         return {}
     named = [each for each in hosts if analysis.host is not None and each.owner.host == analysis.host]
     chosen = named if named else list(hosts)
@@ -461,6 +465,9 @@ def _of_its_host(analysis: RankAnalysis, hosts: Sequence[Samples]) -> dict[str, 
         return {}
     mine, steps = chosen[0], analysis.steps
     inside = mine.within(steps[0].start_ns, steps[-1].end_ns) if steps else np.zeros(len(mine), dtype=bool)
+    if steps and not inside.any() and not _is_marked(analysis):
+        # A trace may be shorter than the time between two readings: then those next to it.
+        inside = mine.within(steps[0].start_ns - mine.period_ns, steps[-1].end_ns + mine.period_ns)
     if not inside.any():
         return {}
     found = host.numbers(mine, inside)
