@@ -43,8 +43,8 @@ def test_without_a_cause_and_without_a_host_the_answer_says_which_counters_would
     found = first(answer)
     assert (found.rule, found.confidence, found.severity) == (rule, "low", "warning")
     assert asked(answer, rule) == [WHICH]
-    assert "nothing recorded says why, the counters of the ranks' hosts" in answer.verdict.text
-    assert "processor busy, run queue, major faults, the container's throttling" in answer.verdict.text
+    assert "nothing recorded says why, and the counters of the ranks' hosts" in answer.verdict.text
+    assert "processor busy, run queue, major faults, throttling of the container" in answer.verdict.text
     assert answer.next is not None
     assert "--telemetry host.prom" in answer.next
     assert any("counters tell" in note for card in answer.cards for note in card.notes)

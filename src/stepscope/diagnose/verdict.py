@@ -195,7 +195,7 @@ def _asked(told: Told) -> tuple[str, str]:
     brief = next((each.capture.brief for each in told.open if each.where_unexplained), None)
     if brief is None:
         return "", ""
-    return f"; nothing recorded says why, {brief.en} would", f"；已录数据未说明原因，需要{brief.zh}"
+    return f"; nothing recorded says why, and {brief.en} would", f"；已录数据没有说明原因，{brief.zh}可以"
 
 
 def _mostly(told: Told) -> tuple[str, str]:

@@ -245,9 +245,9 @@ HOSTS_OF_RANKS = Capture(
         "（node_exporter、cAdvisor，或 stepscope 的 agent）。",
     ),
     brief=Text(
-        en="the counters of the ranks' hosts over the same time: processor busy, run queue, major faults, "
-        "the container's throttling (node_exporter)",
-        zh="同一时段各 rank 所在主机的计数器：处理器忙碌率、运行队列、主缺页、容器限流（node_exporter）",
+        en="the counters of the ranks' hosts over the same time (processor busy, run queue, major faults, "
+        "throttling of the container; node_exporter)",
+        zh="同一时段各 rank 所在主机的计数器（处理器忙碌率、运行队列、主缺页、容器限流；node_exporter）",
     ),
     command="stepscope diagnose {folder} --telemetry host.prom",
 )
