@@ -61,3 +61,15 @@ def test_a_step_is_slow_from_a_fifth_above_the_median(percent: int, is_slow: boo
 def test_no_counted_step_has_no_variation() -> None:
     number, duration, is_counted = series({})
     assert variation(number, duration, is_counted & False) is None
+
+
+def test_pauses_keep_their_period_beside_steps_that_other_load_made_slow() -> None:
+    number = np.arange(70)
+    took = np.full(70, 25)
+    took[[3, 8, 17, 33, 34, 52]] = 40  # other load
+    took[[20, 40, 60]] = 1025
+    found = variation(number, took, np.ones(70, dtype=bool))
+    assert found is not None
+    assert found.period_steps == 20
+    assert len(found.slow_steps) == 9
+    assert periodic_excess_ns(number, took, np.ones(70, dtype=bool), np.zeros(70, dtype=np.int64)) == 3000

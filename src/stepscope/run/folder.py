@@ -13,6 +13,7 @@ from pathlib import Path
 
 PREFIX = "stepscope-run-"
 _LOCK = "held"
+NEW_SECONDS = 60.0
 PLACES = ("/dev/shm", tempfile.gettempdir())
 """Memory first: a mark in a file on a disk may wait for that disk."""
 
@@ -57,26 +58,24 @@ def _made(places: Sequence[str]) -> Path:
     return Path(tempfile.mkdtemp(prefix=PREFIX, dir=places[-1]))
 
 
-def sweep(places: Sequence[str] = PLACES) -> int:
-    """Take away folders of this user whose `stepscope run` was killed; how many."""
-    num = 0
+def sweep(now_s: float, places: Sequence[str] = PLACES) -> None:
+    """Take away folders of this user whose `stepscope run` was killed. `now_s`: seconds since the epoch."""
     for place in set(places):
         for path in Path(place).glob(PREFIX + "*"):
-            if _is_left(path):
+            if _is_left(path, now_s):
                 shutil.rmtree(path, ignore_errors=True)
-                num += 1
-    return num
 
 
-def _is_left(path: Path) -> bool:
+def _is_left(path: Path, now_s: float) -> bool:
     try:
         found = path.lstat()
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        is_ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+        # One that is new may be about to be locked.
+        if not is_ours or now_s - found.st_mtime < NEW_SECONDS:
             return False
         lock = os.open(path / _LOCK, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
-        # Its lock is gone with the folder it pointed to, or is not made yet: that takes no minute.
-        return _is_old(path)
+        return True  # its lock went with the folder that it pointed to
     except OSError:
         return False
     try:
@@ -86,15 +85,6 @@ def _is_left(path: Path) -> bool:
     finally:
         os.close(lock)
     return not _has_writer(path)
-
-
-def _is_old(path: Path) -> bool:
-    try:
-        newest = max(each.stat().st_mtime for each in (path, *path.iterdir()) if not each.is_symlink())
-        uptime = os.stat("/proc/self").st_mtime
-    except (OSError, ValueError):
-        return False
-    return uptime - newest > 60
 
 
 def _has_writer(path: Path) -> bool:

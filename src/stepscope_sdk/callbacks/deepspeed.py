@@ -54,7 +54,7 @@ def _wrap_step(engine: Any, name: str, turn: Turn, is_boundary: Any) -> None:
                 marks.end_phase(phase)
         if ends:
             norm = getattr(engine, "get_global_grad_norm", lambda: None)()
-            rates = getattr(engine, "get_lr", list)()
+            rates: Any = getattr(engine, "get_lr", list)()
             told = {"grad_norm": norm, "learning_rate": rates[0] if rates else None}
             marks.log(**{name: value for name, value in told.items() if value is not None})
             turn.next_step(int(getattr(engine, "global_steps", 0) or 0))
