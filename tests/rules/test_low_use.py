@@ -130,6 +130,12 @@ SPINNING = {
         ({t.log_collective_timeouts: 1.0}, "a watchdog ended a collective"),
         ({t.compute_busy_mean: 0.01}, "the device does nothing"),
         ({t.power_limit_share: 0.9}, "makes no steps any more"),
+        # Of a long run the mean is of its steps: what counts is what the device does since.
+        (
+            {t.power_limit_share: 0.9, t.standstill_busy_mean: 1.0, t.standstill_power_ratio: 0.26},
+            "spins in a collective",
+        ),
+        ({t.power_limit_share: 0.9, t.standstill_busy_mean: 0.0}, "the device does nothing since"),
     ],
 )
 def test_a_standstill_is_told_by_what_the_device_does_meanwhile(

@@ -22,6 +22,7 @@ from stepscope.diagnose.note import notes
 from stepscope.diagnose.picture import thinned, timelines
 from stepscope.diagnose.question import next_command, undecided
 from stepscope.diagnose.row import Row, judged, judged_rows, of_files
+from stepscope.diagnose.standing import with_places
 from stepscope.diagnose.telemetry import beside_ranks, with_telemetry
 from stepscope.model import report
 from stepscope.model.analysis import RankAnalysis
@@ -140,7 +141,7 @@ def diagnosed(
         late.late_ranks,
         tuple(options.catalog),
     )
-    told = without_traced(told, of_run, rows)
+    told = with_places(without_traced(told, of_run, rows), marked.stands, options.lang)
     found = [each.finding for each in told]
     most = _most_rows(len(analyses))
     operators = tuple(operator for analysis in analyses for operator in analysis.operators[:most])
@@ -177,6 +178,7 @@ def diagnosed(
         signals=beside.signals,
         events=beside.events,
         progress=beside.progress,
+        own_cost=marked.costs,
         patterns=looked.patterns,
         walks=looked.walks,
         hints=looked.hints,

@@ -75,7 +75,8 @@ def progressed(
     if not traced and _is_starting(logs):
         first = until + 1
     reached = any(p.total is not None and len(p) and int(p.step.max()) >= p.total for p in timed)
-    ended = any(last is not None and at >= last for at in ends)
+    lives = any(event.what == "alive" for event in events)
+    ended = not lives and any(last is not None and at >= last for at in ends)
     return Progressed(
         rows=rows,
         steps=steps,

@@ -336,6 +336,8 @@ def _numbers(
     least = samples.take(rest.rest(samples, each.run, each.before))
     found |= rest.numbers(least)
     stepping = steps.steps if steps.last_step_ns is not None else None
+    if not steps.is_over:
+        found |= beside.standstill(samples, steps.first_step_ns, steps.last_step_ns)
     found |= beside.quiet(least, stepping, steps.checkpoints, steps.evaluations, steps.first_step_ns)
     found |= beside.processes(telemetry, samples, own, device.memory_present(samples))
     found |= xid_numbers(xids, samples.owner, any(s.signal == "xid" for t in telemetry for s in t.series))

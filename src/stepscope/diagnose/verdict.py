@@ -113,10 +113,24 @@ def _answer(
     withheld = [row for row in seen if row.account.status == "withheld"]
     # Of unrecorded work its rule says more than that causes are withheld.
     is_told = worst is not None and catalog[worst.rule.id].verdict == "undecided"
+    # Marks of the run say where the host was while the device idled.
+    by_marks = next(
+        (
+            each
+            for each in told
+            if each.finding.explained_by is None
+            and is_marked(each.row.observed)
+            and _share_of(each) >= LEAST_SHARE
+        ),
+        None,
+    )
     for row in () if is_told else withheld:
         account = row.account
         idle = account.idle_ns / account.total_ns if account.total_ns else 0.0
         if idle >= LEAST_SHARE and (worst is None or idle > _share_of(worst)):
+            if by_marks is not None:
+                worst = by_marks
+                break
             spent = word.span_of(account, account.idle_ns, word.whose(account, inputs))
             return (
                 "undecided",
@@ -133,6 +147,12 @@ def _answer(
         title = resting.finding.title
         text = Text(en=f": {word.lowered(title)}", zh=f"：{title}")
         return resting.rule.verdict, text, resting.row
+    ended = next(
+        (each for each in told if each.rule.is_standstill and each.finding.explained_by is None), None
+    )
+    if ended is not None:  # nothing held it up until then
+        title = ended.finding.title
+        return ended.rule.verdict, Text(en=f": {word.lowered(title)}", zh=f"：{title}"), ended.row
     least = min(seen or rows, key=lambda row: _share(row.account, "compute"))
     num_healthy = sum(each.rule.verdict == "healthy" for each in told)
     if seen and not withheld and not cut and num_healthy == len(seen):
@@ -282,7 +302,9 @@ def _with_culprit(name: Text, row: Observed, part: str) -> Text:
     if not culprits:
         return name
     who = " ".join(culprits[0].name.split())[:80]
-    return Text(en=f"{name.en}; mostly in {who}", zh=f"{name.zh}，主要在 {who}")
+    in_zh = word.phase(who).zh if is_marked(row) else who
+    in_zh = in_zh if in_zh != who else f" {who}"
+    return Text(en=f"{name.en}; mostly in {who}", zh=f"{name.zh}，主要在{in_zh}")
 
 
 def _share(row: report.Accounting, part: str) -> float:

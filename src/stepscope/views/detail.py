@@ -14,6 +14,7 @@ from stepscope.model import report
 from stepscope.model.text import Lang
 from stepscope.views.chinese import in_chinese
 from stepscope.views.detail_job import JOB
+from stepscope.views.detail_marks import MARKS, marks_text
 from stepscope.views.detail_snapshot import SNAPSHOT_ERROR, SNAPSHOT_MEND
 
 _DAMAGE: tuple[tuple[str, str], ...] = (
@@ -26,6 +27,7 @@ _DAMAGE: tuple[tuple[str, str], ...] = (
 ISSUE: tuple[tuple[str, str], ...] = (
     *_DAMAGE,
     *JOB,
+    *MARKS,
     # trace/load.py and trace/assemble.py: what the file lost
     (
         r"(\d+) bytes of it hold no event that can be read: device work of any step may be among the others: "
@@ -330,12 +332,15 @@ def withheld_why(withheld: report.Withheld, lang: Lang) -> str:
     """Why a number is withheld; where an issue is the reason, what that issue says."""
     if lang == "en":
         return withheld.why
+    told = marks_text(withheld.why, lang)
+    if told != withheld.why:
+        return told
     return WITHHELD.get(withheld.why) or _issue(withheld.why)
 
 
 def settling(text: str, lang: Lang) -> str:
     """What would settle a question."""
-    return WITHHELD.get(text, text) if lang == "zh" else text
+    return WITHHELD.get(text) or marks_text(text, lang) if lang == "zh" else text
 
 
 COMMENT: tuple[tuple[str, str], ...] = (

@@ -356,6 +356,21 @@ seconds_without_step = _number(
 missed_log_lines = _number(
     "missed_log_lines", "1", "log", "The same, in usual times between two lines that state a step."
 )
+killed_ranks = _number(
+    "killed_ranks",
+    "ranks",
+    "log",
+    "Ranks whose process is gone and never said that it ends, by their marks.",
+)
+standstill_busy_mean = _number(
+    "standstill_busy_mean", "ratio", "telemetry", "Compute busy since the last step."
+)
+standstill_power_ratio = _number(
+    "standstill_power_ratio",
+    "ratio",
+    "telemetry",
+    "Mean power since the last step against that while steps went on.",
+)
 quiet_while_stepping = _number(
     "quiet_while_stepping",
     "ratio",
