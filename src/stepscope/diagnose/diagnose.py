@@ -145,7 +145,7 @@ def diagnosed(
     found = [each.finding for each in told]
     most = _most_rows(len(analyses))
     operators = tuple(operator for analysis in analyses for operator in analysis.operators[:most])
-    open_ = undecided(rows or bare, inputs, found, data.has_all_ranks(analyses, inputs), options.lang)
+    open_ = undecided(rows or bare, inputs, told, data.has_all_ranks(analyses, inputs), options.lang)
     answer, of_answer = verdict.verdict(
         health, rows, told, options.catalog, options.lang, inputs, alone, beside
     )
@@ -188,7 +188,7 @@ def diagnosed(
         cards=card.cards(
             found,
             {each.finding.id: each.rule for each in told},
-            notes([*rows, *bare], options.lang),
+            notes([*rows, *bare], told, options.lang),
             {each.finding.id: each.row.observed for each in told},
             accounting,
             options.lang,

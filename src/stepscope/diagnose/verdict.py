@@ -21,6 +21,11 @@ from stepscope.rules import Catalog
 LEAST_SHARE = 0.05
 """A finding below this share of the step is no answer to why the step is slow."""
 
+RESTS = frozenset(
+    {"idle-device", "idle-in-checkpoint", "idle-in-evaluation", "initialising", "sparse-bursts"}
+)
+"""Rules that say why a device hardly works for minutes. Steps by their marks do not hold such a rest where it
+came before the first or is not over: then it is the answer though no step is slow."""
 _STALLS = ("communication_exposed", "copy_exposed", *(f"idle.{cause}" for cause in report.IDLE_CAUSES))
 
 
@@ -137,6 +142,11 @@ def _answer(
             )
     if worst is not None:
         return catalog[worst.rule.id].verdict, _of_finding(worst, inputs), worst.row
+    resting = next((e for e in told if e.rule.id in RESTS and e.finding.explained_by is None), None)
+    if resting is not None and all(is_marked(row.observed) for row in rows):
+        title = resting.finding.title
+        text = Text(en=f": {word.lowered(title)}", zh=f"：{title}")
+        return resting.rule.verdict, text, resting.row
     ended = next(
         (each for each in told if each.rule.is_standstill and each.finding.explained_by is None), None
     )
@@ -193,10 +203,19 @@ def _of_finding(told: Told, inputs: Sequence[report.Input]) -> Text:
         )
     if finding.cost.is_bound:
         told_ = Text(en=f"; at most {spent.en} can be won", zh=f"；至多可省：{spent.zh}")
+    asked = _asked(told)
     return Text(
-        en=f"{told_.en}: {word.lowered(finding.title)}{bare[0]}{once[0]}",
-        zh=f"{told_.zh}：{finding.title}{bare[1]}{once[1]}",
+        en=f"{told_.en}: {word.lowered(finding.title)}{bare[0]}{once[0]}{asked[0]}",
+        zh=f"{told_.zh}：{finding.title}{bare[1]}{once[1]}{asked[1]}",
     )
+
+
+def _asked(told: Told) -> tuple[str, str]:
+    """That no cause was found and what would tell, in both languages; nothing where there is one."""
+    brief = next((each.capture.brief for each in told.open if each.where_unexplained), None)
+    if brief is None:
+        return "", ""
+    return f"; nothing recorded says why, and {brief.en} would", f"；已录数据没有说明原因，{brief.zh}可以"
 
 
 def _mostly(told: Told) -> tuple[str, str]:

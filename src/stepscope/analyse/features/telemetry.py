@@ -37,6 +37,13 @@ compute_busy_five_minutes = _number(
     "telemetry",
     "The least mean of compute busy over five minutes; over all, where they are fewer.",
 )
+quiet_five_minutes = _number(
+    "quiet_five_minutes",
+    "ratio",
+    "telemetry",
+    "Share of the readings with the device hardly busy, in the five minutes in which it was used least. The "
+    "time before the first step counts only where the device worked ever since.",
+)
 busy_below_peers = _number(
     "busy_below_peers",
     "ratio",

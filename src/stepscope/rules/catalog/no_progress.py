@@ -85,7 +85,7 @@ RULE = Rule(
             only_if=(compute_busy_mean <= 0.05,),
         ),
     ),
-    question=Question(missing=("stacks_of_ranks",), capture=PY_SPY),
+    questions=(Question(missing=("stacks_of_ranks",), capture=PY_SPY),),
     shows=(steps_logged, grave_xids, compute_busy_mean, standstill_busy_mean, standstill_power_ratio),
     checks=(
         Text(
