@@ -49,6 +49,7 @@ IDS = [
     "initialising",
     "input-starvation",
     "irregular-pauses",
+    "killed-process",
     "late-start",
     "launch-bound",
     "layout-transposes",
