@@ -12,12 +12,12 @@ from statistics import median_low
 
 import numpy as np
 
-from stepscope.analyse.marked.account import Accounted, is_at_intervals
+from stepscope.analyse.marked.account import LEAST_PERIOD, Accounted
 from stepscope.analyse.marked.meeting import Meetings, Met, host_of, meetings, on_one_clock
 from stepscope.analyse.marked.peer import most_steps, peer_table
 from stepscope.analyse.marked.piece import PART, PART_OF_PHASE, pieces, tells_all
 from stepscope.analyse.marked.tile import Tiles, captured, tiles
-from stepscope.analyse.variation import variation
+from stepscope.analyse.variation import periodic_steps
 from stepscope.model import report
 from stepscope.model.analysis import ALL_ACCOUNTING, RankAnalysis
 from stepscope.model.mark import PHASES, RankMarks
@@ -99,11 +99,10 @@ def _only(of: Tiles, steps: tuple[int, int]) -> Tiles:
 def _account(marks: RankMarks, of: Tiles, met: Met, *, is_met: bool) -> Accounted:
     scope, counted = of.mask("counted", "marked"), of.mask("counted")
     took = of.end_ns - of.start_ns
-    varied = variation(of.number[scope], took[scope], counted[scope])
+    periodic = periodic_steps(of.number[scope], took[scope], counted[scope])
     pausing: frozenset[int] = frozenset()
-    if is_at_intervals(varied):
-        assert varied is not None
-        pausing = frozenset(np.flatnonzero(np.isin(of.number, varied.slow_steps)).tolist())
+    if periodic is not None and periodic.period >= LEAST_PERIOD:
+        pausing = frozenset(np.flatnonzero(np.isin(of.number, periodic.steps)).tolist())
     found = pieces(marks, of, pausing)
     if is_met:
         waits = met.waits
