@@ -24,7 +24,7 @@ LEAST_HIT = 0.75
 BY_CHANCE = 0.01
 """Combs that chance may be expected to show."""
 BY_CHANCE_THREE = 0.06
-"""Of three events at exactly equal distances, and no other: in 30 steps chance shows 0.055 of these. They must
+"""Of three events at exactly equal distances, and no other: in 30 steps chance shows 0.055. They must
 be of like size besides, which this does not count."""
 SLACK = 1
 """An event may come so many steps beside its tooth, where there are more than three."""

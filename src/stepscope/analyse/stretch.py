@@ -81,8 +81,7 @@ def pauses(
     is_forward = start > prepared_ns[step]
     in_steps = np.unique(step[is_forward])
     is_some = LEAST_PAUSES <= len(in_steps) <= MOST_STEPS * int(used.in_scope.sum())
-    num_steps = int(used.in_scope.sum())
-    if not is_some or period_steps(used.steps.number[in_steps], num_steps) is not None:
+    if not is_some or period_steps(used.steps.number[in_steps]) is not None:
         return numbers | {"irregular_pause_ns": 0.0}
     return numbers | {"irregular_pause_ns": float((end - start)[is_forward].sum())}
 

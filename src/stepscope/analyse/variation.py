@@ -14,9 +14,9 @@ from stepscope.model.trace import I64
 
 SLOW_FACTOR = 1.2
 """A step this many times the median is slow; honest step noise stays within a few percent."""
-MOST_APART = 3.0
-"""Slow steps whose time beyond the median differs by more than this, with none between, are two kinds: a pause
-of a second is not hidden by hiccups of other load."""
+MOST_APART = 2.0
+"""Slow steps whose time beyond the median differs by more than this, with none between, are two kinds: a
+pause of a second is not hidden by hiccups of other load."""
 MOST_KINDS = 6
 MOST_UNLIKE = 3.0
 """Three slow steps alone make a period only where the longest takes at most so many times the shortest beyond
@@ -76,22 +76,22 @@ def periodic_steps(number: I64, duration_ns: I64, is_counted: npt.NDArray[np.boo
     beyond = (duration_ns[slow] - median).astype(np.float64)
     most = np.zeros(stall[-1] + 1)
     np.maximum.at(most, stall, beyond)
-    excess = np.bincount(stall, weights=beyond)
+    time_ns = np.bincount(stall, weights=beyond)
     # A stall is where the first large step of its run is: other load may make the one before it slow too.
     large = np.flatnonzero(2 * beyond >= most[stall])
     begun = number[slow[large[np.unique(stall[large], return_index=True)[1]]]]
     span = int(number[-1] - number[0]) + 1
-    kinds = _kinds(excess)
+    kinds = _kinds(most)
     best: tuple[float, int, npt.NDArray[np.intp]] | None = None
     for bounds in (pairwise(kinds), ((low, np.inf) for low in kinds[-3::-1])):
         for low, high in bounds:
-            mine = np.flatnonzero((excess >= low) & (excess < high))
+            mine = np.flatnonzero((most >= low) & (most < high))
             one = comb(begun[mine], span)
             if one is None:
                 continue
             on = mine[list(one.events)]
-            time, is_unlike = float(excess[on].sum()), excess[on].max() > MOST_UNLIKE * excess[on].min()
-            is_some = (len(on) == MIN_SLOW and is_unlike) or 2 * time < float(excess[mine].sum())
+            time, is_unlike = float(time_ns[on].sum()), most[on].max() > MOST_UNLIKE * most[on].min()
+            is_some = (len(on) == MIN_SLOW and is_unlike) or 2 * time < float(time_ns[mine].sum())
             if not is_some and (best is None or time > best[0]):
                 best = time, one.period, on
         if best is not None:
@@ -102,23 +102,29 @@ def periodic_steps(number: I64, duration_ns: I64, is_counted: npt.NDArray[np.boo
     return Periodic(best[1], number[of[number[of] >= begun[stall[np.isin(stall, best[2])]]]])
 
 
-def _kinds(excess: npt.NDArray[np.float64]) -> list[float]:
+def _kinds(beyond_ns: npt.NDArray[np.float64]) -> list[float]:
     """Bounds of the kinds of size, ascending, the first below and the last above all."""
-    ordered = np.sort(np.maximum(excess, 1.0))
+    ordered = np.sort(np.maximum(beyond_ns, 1.0))
     ratio = ordered[1:] / ordered[:-1]
     cuts = np.flatnonzero(ratio > MOST_APART)
     cuts = np.sort(cuts[np.argsort(-ratio[cuts], kind="stable")][: MOST_KINDS - 1])
     return [-np.inf, *ordered[cuts + 1].tolist(), np.inf]
 
 
-def period_steps(slow: I64, num_steps: int | None = None) -> int | None:
-    """The distance at which slow steps come, in steps; `None` where they do not. `num_steps` among which they
-    lie; where not given, as many as events strewn at random so far from first to last would be among."""
+def period_steps(slow: I64) -> int | None:
+    """The distance at which slow steps come, in steps; `None` where they do not.
+
+    All distances equal, of three or more, or a comb among as many steps as events at random so far from first
+    to last would be strewn over.
+    """
     begun = slow[np.diff(slow, prepend=slow[:1] - 2) > 1]
     if len(begun) < MIN_SLOW:
         return None
+    distance = np.diff(begun)
+    if distance.min() == distance.max():
+        return int(distance[0])
     among = round((int(begun[-1] - begun[0]) + 1) * (len(begun) + 1) / (len(begun) - 1))
-    found = comb(begun, among if num_steps is None else num_steps)
+    found = comb(begun, among)
     return found.period if found is not None else None
 
 
