@@ -186,11 +186,20 @@ def _steps(of: Tiles, rank: int | None) -> tuple[report.Step, ...]:
     )
 
 
+def _count(num: int) -> str:
+    return f"{num:,} gaps" if num != 1 else "gap"
+
+
 def _issues(marks: RankMarks, of: Tiles) -> tuple[report.HealthIssue, ...]:
     rows: list[tuple[str, int, str]] = []
-    if marks.num_lost:
-        what = f"{marks.num_lost:,} marks were overwritten before they were read: their steps are missing"
-        rows.append(("marks_lost", marks.num_lost, what))
+    for code, num, where in (
+        ("marks_lost", marks.num_lost, "were overwritten in the ring before they were read"),
+        ("marks_damaged", marks.num_damaged, "of the ring are damaged"),
+        ("marks_missing", marks.num_missing, "were read by the agent and are not in its spool"),
+    ):
+        if num:
+            over = f"; no step is taken over the {_count(len(marks.gaps_ns))}" if marks.gaps_ns else ""
+            rows.append((code, num, f"{num:,} marks {where}: their steps are missing{over}"))
     if marks.num_unmatched:
         what = f"{marks.num_unmatched:,} marks have no partner (an end without its beginning, or the reverse)"
         rows.append(("marks_unmatched", marks.num_unmatched, f"{what} and are left out"))
