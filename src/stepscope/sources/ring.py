@@ -97,6 +97,10 @@ class RingReader:
         uuids = tuple(each for each in _text(head, "device_uuids").split(",") if each)
         return Identity(**texts, **numbers, device_uuids=uuids)  # type: ignore[arg-type]
 
+    def header(self) -> bytes:
+        """The bytes of the header as they are now; fewer of a file that was cut."""
+        return self._head()
+
     def created_ns(self) -> tuple[int, int]:
         """CLOCK_MONOTONIC and CLOCK_REALTIME when the ring was made."""
         head = self._head().ljust(abi.HEADER_BYTES, b"\0")
