@@ -46,6 +46,10 @@ FAILED = Text(
     zh="没有结论：stepscope 自身出错，打点已停止（{what}）；请报告此问题，"
     "在此之前可用 stepscope_sdk.monitor() 标记训练步",
 )
+NO_ROOM = Text(
+    en="which one could not be written: no room in the folder of the marks",
+    zh="具体原因无法写入：打点文件夹没有空间",
+)
 REMOVED = Text(
     en="no verdict: the folder of the marks was removed while the command ran; leave folders named "
     "stepscope-run-* in /dev/shm and TMPDIR alone",
@@ -78,7 +82,8 @@ def why_none(folder: Folder, is_off: bool, lang: Lang) -> str:
         return OFF.in_(lang)
     fault = _read(folder.live / FAULT)
     if fault is not None:
-        return FAILED.in_(lang).format(what=" ".join(fault.split()))
+        what = " ".join(without_secrets(fault)[0].split()) or NO_ROOM.in_(lang)
+        return FAILED.in_(lang).format(what=what)
     if not folder.live.is_dir():
         return REMOVED.in_(lang)
     return (NO_STEPS if (folder.live / SEEN).exists() else NO_TORCH).in_(lang)
