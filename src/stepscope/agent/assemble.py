@@ -63,6 +63,7 @@ def run(wanted: Wanted, *, out: Callable[[str], None], err: Callable[[str], None
         sink = Sink(wanted, out, err, stack)
         context = context_of(wanted, sink.agent)
         loop = loop_of(wanted, context, sink)
+        sink.start(loop.tell)
         if wanted.stacks_pid is not None:
             _stacks(wanted.stacks_pid, context, loop)
         if wanted.is_once:
@@ -89,6 +90,8 @@ class Sink:
         taken."""
         self._out, self._err, self._shows = out, err, wanted.shows
         self._lang = wanted.lang
+        self._stack = stack
+        self._start: list[Shipper | RemoteWriter] = []
         self.spool: Spool | None = None
         self.address: str | None = None
         shipper: Shipper | None = None
@@ -98,13 +101,11 @@ class Sink:
         if wanted.server is not None and self.spool is not None:
             token = token_from(wanted.environment, wanted.token_file)
             shipper = Shipper(self.spool, wanted.server, token)
-            shipper.start()
-            stack.callback(shipper.stop)
+            self._start.append(shipper)
         self._takers: list[Callable[[Batch], object]] = []
         if wanted.remote_write is not None:
             writer = RemoteWriter(wanted.remote_write)
-            writer.start()
-            stack.callback(writer.stop)
+            self._start.append(writer)
             self._takers.append(writer.update)
         if wanted.listen is not None:
             exposition = Exposition()
@@ -115,6 +116,12 @@ class Sink:
             self._takers.append(exposition.update)
             self.address = f"http://{wanted.listen[0]}:{server.port}"
         self.agent = self.spool.agent if self.spool is not None else ""
+
+    def start(self, tell: Callable[[str, str], None]) -> None:
+        """Begin to ship and to write; `tell` hears when that begins to fail, and when it works again."""
+        for each in self._start:
+            each.start(tell)
+            self._stack.callback(each.stop)
 
     def __call__(self, batch: Batch) -> None:
         if self.spool is not None:
