@@ -62,6 +62,8 @@ def run(wanted: Wanted, *, out: Callable[[str], None], err: Callable[[str], None
     with ExitStack() as stack:
         sink = Sink(wanted, out, err, stack)
         context = context_of(wanted, sink.agent)
+        if sink.spool is not None:
+            context.ring_read = sink.spool.rings.of
         loop = loop_of(wanted, context, sink)
         sink.start(loop.tell)
         if wanted.stacks_pid is not None:
