@@ -52,6 +52,7 @@ class Wanted:
     uses_dcgm: bool = False
     stacks_pid: int | None = None
     capture_steps: int = 0
+    capture_budget: tuple[int, float, int] = (12, 120.0, 4 << 30)
     time_scale: float = 1.0
     environment: Mapping[str, str] = field(default_factory=dict)
     lang: Lang = "en"
@@ -74,9 +75,11 @@ def run(wanted: Wanted, *, out: Callable[[str], None], err: Callable[[str], None
         stop = threading.Event()
         code = _signals(stop, stack)
         if wanted.capture_steps:
-            from stepscope.agent.capture import on_signal
+            from stepscope.act.capture import Budget
+            from stepscope.agent.capture import Captures, on_signal
 
-            on_signal(wanted.capture_steps, context.jobs, loop.tell, stack)
+            budget = Budget(*wanted.capture_budget)
+            on_signal(Captures(wanted.capture_steps, budget, loop.tell), context.jobs, stack)
         err(_begin(wanted, loop, sink))
         loop.run(stop)
         return code()
