@@ -140,16 +140,14 @@ def told(
     print(f"  {wall.told()}\n  by processor time: {cpu.told()}")
     extra_s = float(np.median(columns[1])) * cpu.estimate
     print(
-        f"  that is {extra_s * 1e6:.0f} µs a step, {extra_s / MARKS_A_STEP * 1e9:.0f} ns a mark between real work,"
-        f" whose caches are cold; {extra_s / 0.1:.3%} of a step of 100 ms"
+        f"  that is {extra_s * 1e6:.0f} µs a step, {extra_s / MARKS_A_STEP * 1e9:.0f} ns a mark between real work"
+        f" (cold caches); {extra_s / 0.1:.3%} of a step of 100 ms"
     )
     beside, share = with_agent(python, environment, folder, agent_pairs)
     columns = list(zip(*beside, strict=True))
     both = effect(columns[0], columns[2])
     print(f"Step with marks and agent against neither, {len(beside)} pairs of blocks of 2 s, by the clock:")
-    print(
-        f"  {both.told()}\n  the agent took {share:.2%} of a core meanwhile: no more, were it the step's own"
-    )
+    print(f"  {both.told()}\n  the agent took {share:.2%} of a core meanwhile, its start included")
     return {
         "bound": bound / step_s,
         "marks": vars(wall),
