@@ -100,7 +100,8 @@ def _events(marks: RankMarks, read_ns: int | None) -> list[LogEvent]:
         found.append(event("exit", "exit", text, marks.exit_ns, "critical" if marks.has_failed else "info"))
     elif marks.is_alive is False and marks.last_ns is not None:
         text = f"the process is gone and never said that it ends{where}: it was killed"
-        found.append(event("exit", "killed", text, marks.last_ns, "critical", marks.open_step))
+        at = max(marks.gone_ns or marks.last_ns, marks.last_ns)
+        found.append(event("exit", "killed", text, at, "critical", marks.open_step))
     elif marks.is_alive and read_ns is not None and marks.last_ns is not None:
         text = f"the process lives{where}"
         found.append(event("change", "alive", text, max(read_ns, marks.last_ns), step=marks.open_step))
