@@ -140,8 +140,8 @@ def told(
     print(f"  {wall.told()}\n  by processor time: {cpu.told()}")
     extra_s = float(np.median(columns[1])) * cpu.estimate
     print(
-        f"  that is {extra_s * 1e6:.0f} µs a step, {extra_s / MARKS_A_STEP * 1e9:.0f} ns a mark between real work"
-        f" (cold caches); {extra_s / 0.1:.3%} of a step of 100 ms"
+        f"  that is {extra_s * 1e6:.0f} µs a step, {extra_s / MARKS_A_STEP * 1e9:.0f} ns a mark between"
+        f" real work (cold caches); {extra_s / 0.1:.3%} of a step of 100 ms"
     )
     beside, share = with_agent(python, environment, folder, agent_pairs)
     columns = list(zip(*beside, strict=True))
