@@ -66,7 +66,11 @@ def _say_fault(error: BaseException) -> None:
     where = (
         "" if last is None else f" at {os.path.basename(last.tb_frame.f_code.co_filename)}:{last.tb_lineno}"
     )
-    _note(FAULT, f"{type(error).__name__}: {error}{where}")
+    try:
+        said = str(error)
+    except Exception:  # noqa: BLE001  the text of a stranger's exception may fail too
+        said = ""
+    _note(FAULT, f"{type(error).__name__}{': ' + said if said else ''}{where}")
 
 
 def _note(name: str, text: str) -> None:

@@ -9,11 +9,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from stepscope.agent.catalog.rings import RingSource, newest_ns
 from stepscope.agent.context import Context
 from stepscope.agent.source import Event, Reading
+from stepscope.agent.spool import Spool
 from stepscope.model.batch import Marks
 from stepscope_sdk import ring_abi as abi
 from tests.agent.agents import Marking, until
@@ -200,3 +202,99 @@ def test_a_job_in_another_namespace_of_pids_is_alive_and_then_dead(context: Cont
         assert until(lambda: any(event.what == "exit" for event in look(source).events))
     finally:
         job.kill()
+
+
+# ── started again ──
+
+
+def _again(context: Context, spool: Spool) -> tuple[RingSource, Context]:
+    """What an agent that starts on the same spool begins with."""
+    anew = Context(host="n1", agent=spool.agent, run_dirs=context.run_dirs, ring_read=spool.rings.of)
+    return RingSource(anew), anew
+
+
+def _append(spool: Spool, reading: Reading) -> None:
+    for each in reading.marks:
+        spool.append(each)
+
+
+def test_an_agent_that_starts_again_sends_no_record_twice(
+    context: Context, job: Marking, tmp_path: Path
+) -> None:
+    numbers: list[int] = []
+    for start in range(4):
+        spool = Spool(tmp_path / "spool", is_threaded=False)
+        source, anew = _again(context, spool)
+        job.steps(3)
+        reading = look(source)
+        numbers += [number for each in reading.marks for number in each.number]
+        _append(spool, reading)
+        (rank,) = anew.jobs.living()
+        assert rank.steps(0, time.time_ns()) == (0, 3 * start + 2)
+        source.close()
+        spool.close()
+    assert numbers == sorted(set(numbers))
+    assert numbers == list(range(numbers[-1] + 1))
+
+
+def test_what_was_read_and_not_appended_is_read_again(context: Context, job: Marking, tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool", is_threaded=False)
+    source, _ = _again(context, spool)
+    job.steps(2)
+    _append(spool, look(source))
+    spool.sync()
+    job.steps(2)
+    assert steps_of(look(source).marks) == [2, 3]  # and killed before it is appended
+    spool.close()
+    spool = Spool(tmp_path / "spool", is_threaded=False)
+    assert steps_of(look(_again(context, spool)[0]).marks) == [2, 3]
+    spool.close()
+
+
+def test_a_disk_that_fails_does_not_make_the_agent_forget_what_only_memory_holds(
+    context: Context, job: Marking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool = Spool(tmp_path / "spool", is_threaded=False)
+    source, _ = _again(context, spool)
+    job.steps(1)
+    _append(spool, look(source))
+    spool.sync()
+
+    def full(agent: str, seq: int, frame: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(spool._segments, "write", full)
+    job.steps(1)
+    _append(spool, look(source))
+    spool.close()
+    spool = Spool(tmp_path / "spool", is_threaded=False)
+    assert steps_of(look(_again(context, spool)[0]).marks) == [1]
+    spool.close()
+
+
+def test_an_end_that_was_told_is_not_told_again_and_none_becomes_a_kill(
+    context: Context, job: Marking, tmp_path: Path
+) -> None:
+    spool = Spool(tmp_path / "spool", is_threaded=False)
+    source, _ = _again(context, spool)
+    job.steps(2)
+    _append(spool, look(source))
+    job.end()
+    # Its last record was read and kept, and the agent ended before it told of the end.
+    reading = look(source)
+    marks = [msgspec.structs.replace(each, is_alive=None) for each in reading.marks]
+    _append(spool, Reading(0, marks=marks))
+    second = look(_again(context, spool)[0])
+    assert [text for what, text in texts(second.events) if what == "exit"] == ["rank 0 ended"]
+    _append(spool, second)
+    third = look(_again(context, spool)[0])
+    assert (third.events, third.marks) == ([], [])
+    spool.close()
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b'{"x.ring": [-1]}', b"[1]", b'{"x.ring": [9, true]}'])
+def test_a_damaged_memory_of_rings_is_none(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "rings").write_bytes(content)
+    spool = Spool(tmp_path, is_threaded=False)
+    assert spool.rings.of("rank0.ring") is None
+    spool.close()

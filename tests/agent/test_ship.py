@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import ssl
 import subprocess
 import time
+import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from stepscope.agent.outage import Outage
 from stepscope.agent.post import Answer
 from stepscope.agent.ship import MOST_ASKED_WAIT_S, MOST_WAIT_S, Shipper, token_from
 from stepscope.agent.spool import Spool
+from stepscope.model.batch import Happened
 from stepscope.model.error import UsageError
 from stepscope.sources.formats.frame import frames_of, header_of
+from stepscope.sources.formats.spool import batches_of, open_spool
 from tests.agent.made import event
 from tests.agent.receiver import TOKEN, Receiver, receiving
+from tests.job.agent import running_agent
+from tests.prometheus import free_port
 
 
 def _spool(folder: Path, num: int = 0) -> Spool:
@@ -295,3 +302,85 @@ def test_an_address_that_is_none_or_holds_a_secret_is_refused_without_it(tmp_pat
     assert "hunter2" not in str(refused.value)
     assert "\n" not in str(refused.value)
     spool.close()
+
+
+# ── what is said of it ──
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (Answer(401, b""), "the server wants a token, or another one (401)"),
+        (Answer(403, b""), "the token may not write (403)"),
+        (Answer(400, b""), "the server does not understand a batch (400)"),
+        (Answer(500, b""), "the server fails (500)"),
+        (Answer(200, b"<html>"), "an answer that is no acknowledgement"),
+        (
+            Answer(301, b"", location="https://user:hunter2@other.example/in?token=s3cret"),
+            "the server points to https://other.example/in (301)",
+        ),
+        (Answer(302, b"", location="http://[::1"), "the server points to an address that is none (302)"),
+        (TimeoutError(), "no answer in time"),
+        (ConnectionResetError(104, "Connection reset by peer"), "connection reset by peer"),
+        (OSError("no answer that is HTTP (BadStatusLine)"), "no answer that is http (badstatusline)"),
+    ],
+)
+def test_what_begins_to_fail_is_said_once_with_its_answer_and_so_is_that_it_works_again(
+    tmp_path: Path, answer: Answer | OSError, why: str
+) -> None:
+    spool, told = _spool(tmp_path, 1), list[tuple[str, str]]()
+    good = Answer(200, json.dumps({"agent": spool.agent, "seq": 1}).encode())
+    answers: list[Answer | OSError] = [answer, answer, good]
+
+    def post(body: bytes, headers: Mapping[str, str]) -> Answer:
+        given = answers.pop(0)
+        if isinstance(given, OSError):
+            raise given
+        return given
+
+    shipper = Shipper(
+        spool, "http://127.0.0.1:9", post=post, tell=lambda what, text: told.append((what, text))
+    )
+    for _ in range(3):
+        shipper.step()
+    spool.close()
+    assert [what for what, _ in told] == ["ship_failing", "ship_back"]
+    assert told[0][1].startswith(f"http://127.0.0.1:9/api/v1/ingest: {why}")
+    assert told[1][1] == "works again, after 2 tries that failed"
+    assert "hunter2" not in str(told)
+    assert "s3cret" not in str(told)
+
+
+def test_a_server_that_fails_every_other_time_is_not_told_each_time_and_a_new_reason_is() -> None:
+    told = list[str]()
+    outage = Outage("ship", lambda what, text: told.append(what if what == "ship_back" else text))
+    for _ in range(20):
+        outage.failed("fails (500)")
+        outage.worked()
+    assert told == ["fails (500)", "ship_back"]
+    for why in ("away", "away", "away", "token (401)", "away"):
+        outage.failed(why)
+    assert told[2:] == ["away", "token (401)"]
+    outage.worked()
+    for _ in range(30):
+        outage.worked()
+    outage.failed("wait (429)", is_wait=True)
+    assert told[4:] == ["ship_back"]
+
+
+def test_an_agent_whose_server_wants_a_token_says_so_on_stderr_in_its_spool_and_as_a_gauge(
+    tmp_path: Path,
+) -> None:
+    with receiving(tmp_path / "receiver") as receiver:
+        receiver.tell(status=401)
+        words = ("--server", receiver.url, "--source", "own", "--listen", f"127.0.0.1:{free_port()}")
+        with running_agent(tmp_path, *words) as agent:
+            line = agent.wait_for("ship_failing")
+            page = re.search(r"http://\S+/metrics", agent.lines[0])
+            assert page is not None
+            text = urllib.request.urlopen(page[0], timeout=30).read().decode()
+    assert "the server wants a token, or another one (401)" in line
+    assert "stepscope_agent_ship_failing 1" in text
+    assert "stepscope_agent_ship_status 401" in text
+    told = [each for each in batches_of(open_spool(str(tmp_path / "spool"))) if isinstance(each, Happened)]
+    assert [each.what for each in told if each.what.startswith("ship")] == ["ship_failing"]

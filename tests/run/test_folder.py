@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 
 from stepscope.run import folder as folders
 from stepscope.run.answer import FAULT, SEEN, why_none
@@ -44,4 +45,23 @@ def test_why_there_is_no_verdict_is_told_by_what_attach_mode_left(tmp_path, monk
     assert "no optimizer of torch.optim finished a step" in why_none(made, False, "en")
     (made.live / FAULT).write_text("KeyError: 'x'\nat attach.py:1")
     assert "a fault of stepscope (KeyError: 'x' at attach.py:1)" in why_none(made, False, "en")
+    (made.live / FAULT).write_text("")  # as on a full disk
+    assert "a fault of stepscope (which one could not be written: no room" in why_none(made, False, "en")
     made.remove()
+
+
+def test_a_fault_without_a_text_is_told_by_its_type_and_place(tmp_path, monkeypatch):
+    monkeypatch.setenv("STEPSCOPE_RUN_DIR", str(tmp_path))
+    monkeypatch.setenv("STEPSCOPE_ATTACH", "1")
+
+    class Mute(RuntimeError):
+        def __str__(self):
+            raise ValueError
+
+    for fault in (AssertionError(), Mute()):
+        try:
+            raise fault
+        except (RuntimeError, AssertionError) as error:
+            attach._say_fault(error)
+        said = (tmp_path / FAULT).read_text()
+        assert re.fullmatch(rf"{type(fault).__name__} at test_folder\.py:\d+", said), said

@@ -52,6 +52,7 @@ class Wanted:
     uses_dcgm: bool = False
     stacks_pid: int | None = None
     capture_steps: int = 0
+    capture_budget: tuple[int, float, int] = (12, 120.0, 4 << 30)
     time_scale: float = 1.0
     environment: Mapping[str, str] = field(default_factory=dict)
     lang: Lang = "en"
@@ -62,7 +63,10 @@ def run(wanted: Wanted, *, out: Callable[[str], None], err: Callable[[str], None
     with ExitStack() as stack:
         sink = Sink(wanted, out, err, stack)
         context = context_of(wanted, sink.agent)
+        if sink.spool is not None:
+            context.ring_read = sink.spool.rings.of
         loop = loop_of(wanted, context, sink)
+        sink.start(loop.tell)
         if wanted.stacks_pid is not None:
             _stacks(wanted.stacks_pid, context, loop)
         if wanted.is_once:
@@ -71,9 +75,11 @@ def run(wanted: Wanted, *, out: Callable[[str], None], err: Callable[[str], None
         stop = threading.Event()
         code = _signals(stop, stack)
         if wanted.capture_steps:
-            from stepscope.agent.capture import on_signal
+            from stepscope.act.capture import Budget
+            from stepscope.agent.capture import Captures, on_signal
 
-            on_signal(wanted.capture_steps, context.jobs, loop.tell, stack)
+            budget = Budget(*wanted.capture_budget)
+            on_signal(Captures(wanted.capture_steps, budget, loop.tell), context.jobs, stack)
         err(_begin(wanted, loop, sink))
         loop.run(stop)
         return code()
@@ -89,6 +95,8 @@ class Sink:
         taken."""
         self._out, self._err, self._shows = out, err, wanted.shows
         self._lang = wanted.lang
+        self._stack = stack
+        self._start: list[Shipper | RemoteWriter] = []
         self.spool: Spool | None = None
         self.address: str | None = None
         shipper: Shipper | None = None
@@ -98,13 +106,11 @@ class Sink:
         if wanted.server is not None and self.spool is not None:
             token = token_from(wanted.environment, wanted.token_file)
             shipper = Shipper(self.spool, wanted.server, token)
-            shipper.start()
-            stack.callback(shipper.stop)
+            self._start.append(shipper)
         self._takers: list[Callable[[Batch], object]] = []
         if wanted.remote_write is not None:
             writer = RemoteWriter(wanted.remote_write)
-            writer.start()
-            stack.callback(writer.stop)
+            self._start.append(writer)
             self._takers.append(writer.update)
         if wanted.listen is not None:
             exposition = Exposition()
@@ -115,6 +121,12 @@ class Sink:
             self._takers.append(exposition.update)
             self.address = f"http://{wanted.listen[0]}:{server.port}"
         self.agent = self.spool.agent if self.spool is not None else ""
+
+    def start(self, tell: Callable[[str, str], None]) -> None:
+        """Begin to ship and to write; `tell` hears when that begins to fail, and when it works again."""
+        for each in self._start:
+            each.start(tell)
+            self._stack.callback(each.stop)
 
     def __call__(self, batch: Batch) -> None:
         if self.spool is not None:

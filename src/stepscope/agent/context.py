@@ -11,6 +11,7 @@ from stepscope.agent.clock import Clock, RealClock
 from stepscope.agent.device import DeviceTable
 from stepscope.agent.job import JobTable
 from stepscope.agent.nvml import Driver
+from stepscope.agent.ring_read import RingRead
 
 RUN_DIRS = ("/dev/shm/stepscope", "/run/stepscope", "/run/stepscope/*")
 """Where rings may lie: of a bare host, and of pods, a folder each."""
@@ -54,6 +55,8 @@ class Context:
     devices: DeviceTable = field(default_factory=DeviceTable)
     jobs: JobTable = field(default_factory=JobTable)
     tally: Tally = field(default_factory=Tally)
+    ring_read: Callable[[str], RingRead | None] = field(default=lambda ring: None)
+    """How far an earlier agent read a ring, by the name of its file."""
     _driver: Driver | None = None
 
     def driver(self) -> Driver | None:

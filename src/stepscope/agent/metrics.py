@@ -162,10 +162,15 @@ def _of_spool(spool: Spool) -> dict[str, float]:
 
 
 def _of_shipper(shipper: Shipper) -> dict[str, float]:
-    return {
-        "stepscope_agent_shipped_bytes_total": shipper.state.num_bytes,
-        "stepscope_agent_ship_failures_total": shipper.state.num_failures,
+    state = shipper.state
+    found = {
+        "stepscope_agent_shipped_bytes_total": float(state.num_bytes),
+        "stepscope_agent_ship_failures_total": float(state.num_failures),
+        "stepscope_agent_ship_failing": float(state.why is not None),
     }
+    if state.status is not None:
+        found["stepscope_agent_ship_status"] = float(state.status)
+    return found
 
 
 # ── the page ──

@@ -149,6 +149,8 @@ OWN: Mapping[str, tuple[MetricType, str]] = {
     "stepscope_agent_acknowledged_seq": ("gauge", "Number up to which a receiver has every batch."),
     "stepscope_agent_shipped_bytes_total": ("counter", "Bytes sent to the server, those sent again too."),
     "stepscope_agent_ship_failures_total": ("counter", "Requests that the server did not take."),
+    "stepscope_agent_ship_failing": ("gauge", "1 while the server does not take what is sent."),
+    "stepscope_agent_ship_status": ("gauge", "HTTP status of the server's last answer; absent without one."),
     "stepscope_step": ("gauge", "Step that the rank is in, or did last."),
 }
 """What the agent says of itself, and the step: (type, help)."""

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from struct import pack
 
 from stepscope.agent.name import Key, Named, Namer
+from stepscope.agent.outage import Outage, Tell
 from stepscope.agent.post import Answer, Poster
 from stepscope.model.batch import Batch, Samples
 
@@ -138,6 +139,7 @@ class RemoteWriter:
         self._num_waiting = 0
         self._num_failed = 0
         self.state = WriteState()
+        self._outage = Outage("remote_write")
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -173,12 +175,14 @@ class RemoteWriter:
         if answer.status // 100 == 2:
             self._num_failed = 0
             self.state = replace(self.state, num_samples=self.state.num_samples + num, why=None)
+            self._outage.worked()
             return 0.0 if is_more else self._every_s
         why = f"the store answers {answer.status}"
         # What it will not take now it will not take later, but for a token that is wrong today.
         if answer.status // 100 == 4 and answer.status not in (401, 403, 404, 408, 429):
             dropped = self.state.num_dropped + num
             self.state = replace(self.state, num_dropped=dropped, why=why)
+            self._outage.failed(f"{self._poster.shown}: {why}")
             return self._every_s
         return self._again(taken, num, why)
 
@@ -188,11 +192,13 @@ class RemoteWriter:
             self._num_waiting += num
         self._num_failed += 1
         self.state = replace(self.state, why=f"{self._poster.shown}: {why.lower()}")
+        self._outage.failed(f"{self._poster.shown}: {why.lower()}")
         most = min(0.5 * 2.0 ** min(self._num_failed, 16), MOST_WAIT_S)
         return self._random.uniform(most / 2, most)
 
-    def start(self) -> None:
-        """Write until `stop`."""
+    def start(self, tell: Tell | None = None) -> None:
+        """Write until `stop`; `tell` hears when it begins to fail and when it works again."""
+        self._outage.tell = tell
         self._thread = threading.Thread(target=self._run, name="stepscope-remote-write", daemon=True)
         self._thread.start()
 

@@ -16,6 +16,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from stepscope.agent.outage import Outage, Tell, where
 from stepscope.agent.post import Answer, Poster, parts_of
 from stepscope.agent.shipment import Shipment
 from stepscope.model.batch import Ack
@@ -56,7 +57,8 @@ class Ships(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ShipState:
-    """How shipping goes. `why` the last try failed, `None` where it did not."""
+    """How shipping goes. `why` the last try failed, `None` where it did not; `status` of the last answer,
+    `None` where none came."""
 
     num_requests: int = 0
     num_batches: int = 0
@@ -64,6 +66,7 @@ class ShipState:
     num_failures: int = 0
     num_refused: int = 0
     why: str | None = None
+    status: int | None = None
 
 
 def token_from(environment: Mapping[str, str], path: str | None = None) -> Callable[[], str | None]:
@@ -86,7 +89,8 @@ class Shipper:
     """Ships in a thread of its own, or one step at a time (`step`) for who has a clock of his own.
 
     `url` is the server's address, with or without `/api/v1/ingest`. Raises UsageError for an address that is
-    none. A step never raises for what a network or a server does.
+    none. A step never raises for what a network or a server does. `tell` hears when shipping begins to fail,
+    and when it works again.
     """
 
     def __init__(
@@ -101,6 +105,7 @@ class Shipper:
         context: ssl.SSLContext | None = None,
         random_: random.Random | None = None,
         post: Callable[[bytes, Mapping[str, str]], Answer] | None = None,
+        tell: Tell | None = None,
     ) -> None:
         path = parts_of(url).path.rstrip("/")
         whole = url.rstrip("/") if path.endswith(PATH) else url.rstrip("/") + PATH
@@ -111,6 +116,7 @@ class Shipper:
         self._random = random_ or random.Random()
         self._num_failed = self._num_refusals = 0
         self.state = ShipState()
+        self._outage = Outage("ship", tell)
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -125,19 +131,23 @@ class Shipper:
         try:
             answer = self._post(shipment.body, headers)
         except (OSError, UnicodeError) as error:
+            self.state = replace(self.state, status=None)
             return self._failed(f"{self._poster.shown}: {_word(error)}")
         self.state = replace(
             self.state,
             num_requests=self.state.num_requests + 1,
             num_bytes=self.state.num_bytes + len(shipment.body),
+            status=answer.status,
         )
         if answer.status == 200:
             return self._acknowledged(shipment, answer)
         if 200 < answer.status < 300:
             return self._failed(f"{self._poster.shown}: an answer that is no acknowledgement")
         if 300 <= answer.status < 400:
-            why = "the server points elsewhere; give the address that it points to: no redirect is followed"
-            return self._failed(f"{self._poster.shown}: {why}")
+            why = f"the server points to {where(answer.location)} ({answer.status})"
+            return self._failed(
+                f"{self._poster.shown}: {why}; give the right address: no redirect is followed"
+            )
         action, why = ANSWERS.get(answer.status, ("again", "the server fails"))
         line = f"{self._poster.shown}: {why} ({answer.status})"
         if action == "smaller":
@@ -147,7 +157,7 @@ class Shipper:
         asked = _seconds(answer.retry_after) if answer.status in (429, 503) else None
         if action == "token":
             asked = MOST_WAIT_S
-        return self._failed(line, asked)
+        return self._failed(line, asked, is_wait=answer.status == 429)
 
     def _acknowledged(self, shipment: Shipment, answer: Answer) -> float:
         try:
@@ -162,6 +172,7 @@ class Shipper:
         self._num_failed = self._num_refusals = 0
         self._now_bytes = min(self._most_bytes, 2 * self._now_bytes)
         self.state = replace(self.state, num_batches=self.state.num_batches + shipment.num_frames, why=None)
+        self._outage.worked()
         wait_s = min(ack.wait_s, MOST_ASKED_WAIT_S) if ack.wait_s > 0 else 0.0
         return wait_s or (0.0 if len(shipment.body) >= self._now_bytes // 2 else self._every_s)
 
@@ -169,7 +180,7 @@ class Shipper:
         if shipment.num_frames == 1:
             return self._give_up(shipment, why)
         self._now_bytes = max((len(shipment.body) - HEADER_BYTES) // 2, 1)
-        return self._failed(why, 0.0)
+        return self._failed(why, 0.0, is_wait=True)
 
     def _refused(self, shipment: Shipment, why: str) -> float:
         if shipment.num_frames > 1:
@@ -186,11 +197,12 @@ class Shipper:
         self.state = replace(self.state, num_refused=self.state.num_refused + 1)
         return self._failed(why, LEAST_WAIT_S)
 
-    def _failed(self, why: str, asked_s: float | None = None) -> float:
+    def _failed(self, why: str, asked_s: float | None = None, *, is_wait: bool = False) -> float:
         """Seconds to wait: what was asked for, else twice as long each time, with chance, so that agents of a
         whole cluster do not come back as one."""
         self._num_failed += 1
         self.state = replace(self.state, num_failures=self.state.num_failures + 1, why=why)
+        self._outage.failed(why, is_wait=is_wait)
         if asked_s is not None:
             return min(max(asked_s, 0.0), MOST_ASKED_WAIT_S) * self._random.uniform(1.0, 1.25)
         most = min(LEAST_WAIT_S * 2.0 ** min(self._num_failed, 16), MOST_WAIT_S)
@@ -198,15 +210,19 @@ class Shipper:
 
     # ── the thread ──
 
-    def start(self) -> None:
-        """Ship until `stop`."""
+    def start(self, tell: Tell | None = None) -> None:
+        """Ship until `stop`; `tell` in place of the one from the beginning."""
+        self._outage.tell = tell or self._outage.tell
         self._thread = threading.Thread(target=self._run, name="stepscope-ship", daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
         wait_s = 0.0
         while not self._stop.wait(wait_s):
-            wait_s = self.step()
+            try:
+                wait_s = self.step()
+            except Exception as error:  # noqa: BLE001  a thread that ends would end shipping, and say nothing
+                wait_s = self._failed(f"{self._poster.shown}: a fault of stepscope ({_word(error)})")
 
     def stop(self, flush_s: float = 2.0) -> None:
         """No more steps; the one that is under way is cut after `flush_s`. The rest stays in the spool."""
@@ -236,4 +252,4 @@ def _word(error: BaseException) -> str:
         return f"its certificate is not trusted ({error.verify_message})"
     if isinstance(error, OSError):
         return (error.strerror or str(error) or type(error).__name__).lower()
-    return type(error).__name__
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

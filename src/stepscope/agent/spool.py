@@ -20,6 +20,7 @@ import msgspec
 
 from stepscope.agent.held import Held
 from stepscope.agent.number import Numbers
+from stepscope.agent.ring_read import RingsRead
 from stepscope.agent.segment import Segments
 from stepscope.agent.shipment import Shipment, SpoolState
 from stepscope.agent.syncer import Syncer
@@ -77,6 +78,7 @@ class Spool:
         self._first_agent = agent or uuid.uuid4().hex
         self._numbers = Numbers(self.folder, self._first_agent)
         self._open()
+        self.rings = RingsRead(self.folder)
         self._syncer = Syncer(self.sync, sync_every_s) if is_threaded else None
 
     @property
@@ -131,6 +133,7 @@ class Spool:
             self._host = batch.host or self._host
             self._tell()
             seq = self._put(batch)
+            self.rings.take(batch)
             if self._syncer is not None:
                 self._syncer.wake()
             elif self._is_dirty and self._monotonic_s() - self._synced_s >= self.sync_every_s:
@@ -237,10 +240,13 @@ class Spool:
             file = self._segments.descriptor() if self._is_dirty else None
             self._is_dirty = False
             self._synced_s = self._monotonic_s()
+            rings = self.rings.copy() if self._why is None else None  # else some is in memory alone
         if file is None:
             return
         try:
             os.fsync(file)  # without the lock: a slow disk delays no append
+            if rings is not None:
+                self.rings.write(rings)
         except OSError as error:
             with self._lock:
                 self._segments.end()  # what an fsync failed on is not to be trusted: go on in a new file

@@ -76,6 +76,14 @@ SOURCES = (
     help="On SIGUSR1 have every job that marks its steps record N of them.  [default: off]",
 )
 @click.option(
+    "--capture-budget",
+    metavar="NUM[:SECONDS[:BYTES]]",
+    default="12:120:4294967296",
+    show_default=True,
+    help="The most of --capture for one job in an hour: captures, seconds of recorded steps, bytes of "
+    "traces. What goes beyond is refused, and said.",
+)
+@click.option(
     "--host",
     envvar="STEPSCOPE_HOST",
     metavar="NAME",
@@ -105,6 +113,7 @@ def command(
     dcgm: bool,
     stacks: int | None,
     capture: int,
+    capture_budget: str,
     host: str | None,
     time_scale: float,
     lang: Lang,
@@ -146,6 +155,7 @@ def command(
         uses_dcgm=dcgm or "dcgm" in sources,
         stacks_pid=stacks,
         capture_steps=capture,
+        capture_budget=_budget(capture_budget),
         host=host or socket.gethostname(),
         time_scale=time_scale,
         environment=os.environ,
@@ -160,6 +170,22 @@ def _out(line: str) -> None:
 
 def _err(line: str) -> None:
     click.echo(f"stepscope agent: {line}", err=True)
+
+
+def _budget(text: str) -> tuple[int, float, int]:
+    """`NUM`, `NUM:SECONDS` or `NUM:SECONDS:BYTES`; what is left out is as by default."""
+    words = text.split(":")
+    most = [12.0, 120.0, float(4 << 30)]
+    try:
+        most[: len(words)] = [float(each) for each in words]
+        is_good = len(words) <= 3 and all(0 <= each < 1e18 for each in most) and most[0].is_integer()
+    except ValueError:
+        is_good = False
+    if not is_good:
+        raise click.UsageError(
+            f"--capture-budget {text}: no budget; give captures, seconds and bytes of an hour: 12:120:4e9"
+        )
+    return int(most[0]), most[1], int(most[2])
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from stepscope.cli import option, target
+from stepscope.model.error import StepscopeError
 
 if TYPE_CHECKING:
     from stepscope.model.text import Lang
@@ -69,6 +71,7 @@ def command(
     The exit code is the command's (128 + N where signal N ended it, 127 where it is not found).
     """
     from stepscope.run import Options, run
+    from stepscope.run.answer import fault_of
 
     if output not in (None, "-"):
         target.check_output(output)
@@ -77,12 +80,18 @@ def command(
     options = Options(capture=capture, keep=keep, lang=lang, keep_identities=no_redact,
                       redact_key=os.environ.get("STEPSCOPE_REDACT_KEY"))  # fmt: skip
     done = run(words, os.environ, options, time.time())
-    for line in done.lines:
-        click.echo(f"stepscope: {line}", err=True)
-    if done.report is not None:
-        option.put_report(done.report, form, lang, output, is_error=True)
-        if fail_on is not None and done.code == 0:
-            from stepscope.cli.diagnose import exit_code
+    try:
+        for line in done.lines:
+            click.echo(f"stepscope: {line}", err=True)
+        if done.report is not None:
+            option.put_report(done.report, form, lang, output, is_error=True)
+    except Exception as error:  # noqa: BLE001  a report that cannot be put must not cost the exit code
+        with contextlib.suppress(Exception):
+            why = str(error) if isinstance(error, StepscopeError) else fault_of(error)
+            click.echo(f"stepscope: {why}", err=True)
+        return done.code
+    if done.report is not None and fail_on is not None and done.code == 0:
+        from stepscope.cli.diagnose import exit_code
 
-            return int(exit_code(done.report, fail_on) == 1)
+        return int(exit_code(done.report, fail_on) == 1)
     return done.code

@@ -129,14 +129,14 @@ def _telemetry(name: str) -> Read:
 
 def _of_spool(path: str, job: str | None) -> Read:
     """A folder of segments is one input, however many agents wrote into it."""
-    from stepscope.sources.catalog.spool import read_spool
+    from stepscope.sources.catalog.spool import NoJob, read_spool
     from stepscope.sources.marks import marks_of_batches
     from stepscope.sources.spool_column import FORMAT
 
     try:
         found = read_spool(path, job=job)
-    except UsageError:
-        raise  # of a job that is not in it: the option is wrong
+    except NoJob:
+        raise  # the rest of the inputs cannot stand for the job that was asked for
     except StepscopeError as error:
         return refused(path, error, "telemetry")
     parts = tuple(_tidy(part) for part in found.telemetry)

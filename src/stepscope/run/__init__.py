@@ -6,6 +6,7 @@ however that was.
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,11 +17,11 @@ from stepscope.model.error import StepscopeError, UsageError
 from stepscope.model.redact import without_secrets
 from stepscope.model.text import Lang
 from stepscope.run import folder as folders
-from stepscope.run.answer import captured, diagnosed, why_none, with_commands
-from stepscope.run.capture import Watch, wanted
+from stepscope.run.answer import captured, diagnosed, no_verdict, why_none, with_commands
+from stepscope.run.capture import wanted
 from stepscope.run.child import NOT_FOUND, NOT_RUN, Child
 from stepscope.run.environment import attached_folder, is_off, of_command
-from stepscope.run.keep import Keeper
+from stepscope.run.watching import Watching
 
 if TYPE_CHECKING:
     from stepscope.model.report import Report
@@ -57,8 +58,15 @@ def run(words: Sequence[str], environment: Mapping[str, str], options: Options, 
     attached = attached_folder()
     if options.keep is not None and Path(options.keep).exists() and any(Path(options.keep).iterdir()):
         raise UsageError(f"{options.keep}: is not empty; give a new folder to --keep")
-    folders.sweep(now_s)
-    folder = folders.make()
+    with contextlib.suppress(OSError):
+        folders.sweep(now_s)
+    try:
+        folder = folders.make()
+    except OSError as error:
+        raise UsageError(
+            f"no folder for the marks can be made: {(error.strerror or type(error).__name__).lower()}; "
+            "set TMPDIR to a folder with room"
+        ) from error
     try:
         try:
             child = Child(words, of_command(environment, folder, attached))
@@ -68,36 +76,29 @@ def run(words: Sequence[str], environment: Mapping[str, str], options: Options, 
             what = without_secrets(words[0])[0]
             line = f"{what}: cannot be run: {why.lower()}; {WRITE}"
             return Done(NOT_RUN if is_there else NOT_FOUND, lines=[line])
-        keeper = Keeper(folder.live, folder.kept)
-        watch = Watch(keeper, options.capture, lambda: diagnosed(folder, options.lang).report)
-
-        def tick() -> None:
-            keeper.poll()
-            watch.tick()
-
+        watching = Watching(folder, options.capture, options.lang)
         try:
-            code = child.wait(tick)
-        finally:
-            watch.end()
-            keeper.close()
-        return _answer(Done(code), watch, words, keeper, folder, is_off(environment), options)
+            code = child.wait(watching.tick)
+        except BaseException as error:  # noqa: BLE001  the command runs on, whatever became of us
+            watching.fail(error)
+            code = child.finish()
+        watching.end()
+        done = Done(code, lines=watching.lines(options.lang))
+        try:
+            return _answer(done, words, watching, folder, is_off(environment), options)
+        except Exception as error:  # noqa: BLE001  no verdict is worth the command's exit code
+            return Done(code, lines=[*done.lines, no_verdict(error, options.lang)])
     finally:
         folder.remove()
 
 
 def _answer(
-    done: Done,
-    watch: Watch,
-    words: Sequence[str],
-    keeper: Keeper,
-    folder: folders.Folder,
-    off: bool,
-    options: Options,
+    done: Done, words: Sequence[str], watching: Watching, folder: folders.Folder, off: bool, options: Options
 ) -> Done:
     lines = list(done.lines)
     if options.keep is not None:
         lines += _kept(folder, Path(options.keep))
-    if keeper.num_steps == 0:
+    if watching.num_steps == 0:
         return Done(done.code, lines=[*lines, why_none(folder, off, options.lang)])
     try:
         found = diagnosed(
@@ -105,7 +106,7 @@ def _answer(
         )
     except StepscopeError as error:
         return Done(done.code, lines=[*lines, str(error)])
-    failed = watch.line(options.lang)
+    failed = watching.no_capture(options.lang)
     if failed is not None and (options.capture != -1 or wanted(found.report) is not None):
         lines.append(failed)  # elsewhere the marks of the whole run have decided meanwhile
     return Done(done.code, with_commands(found, folder, words), lines)

@@ -46,6 +46,34 @@ FAILED = Text(
     zh="没有结论：stepscope 自身出错，打点已停止（{what}）；请报告此问题，"
     "在此之前可用 stepscope_sdk.monitor() 标记训练步",
 )
+NO_ROOM = Text(
+    en="which one could not be written: no room in the folder of the marks",
+    zh="具体原因无法写入：打点文件夹没有空间",
+)
+REMOVED = Text(
+    en="no verdict: the folder of the marks was removed while the command ran; leave folders named "
+    "stepscope-run-* in /dev/shm and TMPDIR alone",
+    zh="没有结论：命令运行期间打点文件夹被删除；请勿删除 /dev/shm 和 TMPDIR 中的 stepscope-run-* 文件夹",
+)
+OURS = Text(
+    en="no verdict: a fault of stepscope ({what}); please report it",
+    zh="没有结论：stepscope 自身出错（{what}）；请报告此问题",
+)
+
+
+def fault_of(error: BaseException) -> str:
+    """Type, text where it has one, and place of a fault, in one line without secrets."""
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    where = "" if last is None else f" at {Path(last.tb_frame.f_code.co_filename).name}:{last.tb_lineno}"
+    text = " ".join(str(error).split())
+    return without_secrets(f"{type(error).__name__}{': ' + text if text else ''}{where}")[0]
+
+
+def no_verdict(error: BaseException, lang: Lang) -> str:
+    """One line: the diagnosis itself failed."""
+    return OURS.in_(lang).format(what=fault_of(error))
 
 
 def why_none(folder: Folder, is_off: bool, lang: Lang) -> str:
@@ -54,7 +82,10 @@ def why_none(folder: Folder, is_off: bool, lang: Lang) -> str:
         return OFF.in_(lang)
     fault = _read(folder.live / FAULT)
     if fault is not None:
-        return FAILED.in_(lang).format(what=" ".join(fault.split()))
+        what = " ".join(without_secrets(fault)[0].split()) or NO_ROOM.in_(lang)
+        return FAILED.in_(lang).format(what=what)
+    if not folder.live.is_dir():
+        return REMOVED.in_(lang)
     return (NO_STEPS if (folder.live / SEEN).exists() else NO_TORCH).in_(lang)
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from stepscope.model.error import StepscopeError
 from stepscope.model.text import Lang, Text
+from stepscope.run.answer import fault_of
 from stepscope.run.keep import Keeper
 
 if TYPE_CHECKING:
@@ -103,7 +104,9 @@ class Watch:
                 self._looks.clear()
                 self._capture(request)
         except (StepscopeError, OSError) as error:
-            self.fault = " ".join(str(error).split())
+            self.fault = " ".join(str(error).split()) or type(error).__name__
+        except Exception as error:  # noqa: BLE001  a thread's wall: its fault is a line, not a traceback
+            self.fault = fault_of(error)
 
     def _request(self) -> Request | None:
         from stepscope.act.capture import Request

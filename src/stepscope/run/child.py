@@ -18,6 +18,8 @@ TO_GROUP = frozenset({signal.SIGINT, signal.SIGQUIT, signal.SIGHUP})
 TO_CHILD = frozenset({signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2})
 NOT_FOUND, NOT_RUN = 127, 126
 """Exit codes of a command that is not there, and of one that cannot be run; as a shell gives them."""
+UNKNOWN = 70
+"""Where the command's own code cannot be had."""
 TICK_SECONDS = 0.1
 
 
@@ -38,6 +40,8 @@ class Child:
                 os.tcsetpgrp(terminal, os.getpid())
                 signal.signal(signal.SIGTTOU, before)
 
+        if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:  # inherited: its exit code would be lost
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self._process = subprocess.Popen(list(words), env=dict(environment), preexec_fn=own_group)
         self.pid = self._process.pid
         self.code: int | None = None
@@ -53,8 +57,19 @@ class Child:
         self._take_terminal()
         return self.code
 
+    def finish(self) -> int:
+        """Wait for its end after a fault of ours, and through further ones. The exit code."""
+        while self.code is None:
+            with contextlib.suppress(Exception, KeyboardInterrupt):
+                self.wait(lambda: None)
+        return self.code
+
     def _look(self, seconds: float) -> None:
-        pid, status = os.waitpid(self.pid, os.WNOHANG | os.WUNTRACED)
+        try:
+            pid, status = os.waitpid(self.pid, os.WNOHANG | os.WUNTRACED)
+        except ChildProcessError:  # somebody else in this process took its code
+            self.code = UNKNOWN
+            return
         if pid == 0:
             time.sleep(seconds)
         elif os.WIFSTOPPED(status):

@@ -103,6 +103,10 @@ class RingReader:
         uuids = tuple(each for each in _text(head, "device_uuids").split(",") if each)
         return Identity(**texts, **numbers, device_uuids=uuids)  # type: ignore[arg-type]
 
+    def header(self) -> bytes:
+        """The bytes of the header as they are now; fewer of a file that was cut."""
+        return self._head()
+
     def created_ns(self) -> tuple[int, int]:
         """CLOCK_MONOTONIC and CLOCK_REALTIME when the ring was made; where the second is no time that of the
         file's last change."""

@@ -9,11 +9,12 @@ import msgspec
 import pytest
 
 from stepscope.agent.spool import Spool
+from stepscope.cli import main
 from stepscope.model.batch import Batch, BatchOwner, Lines
-from stepscope.model.error import InputError, UsageError
+from stepscope.model.error import InputError
 from stepscope.model.sample import Telemetry
 from stepscope.offline import diagnose
-from stepscope.sources.catalog.spool import read_spool
+from stepscope.sources.catalog.spool import NoJob, read_spool
 from stepscope.sources.formats.spool import batches_of, is_spool, open_spool
 from tests.agent.made import HOST, NS, START_NS, device, event, job, marked, samples, series
 
@@ -135,15 +136,20 @@ def test_of_several_jobs_the_largest_is_read_and_the_others_are_named(tmp_path: 
     )
 
 
-def test_the_job_that_is_named_is_read_and_one_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_the_job_that_is_named_is_read_and_one_that_is_not_there_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = _two_jobs(tmp_path)
     (power,) = read_spool(str(folder), job="second").telemetry[0].series
     assert power.value.tolist() == [70.0] * 60 + [500.0] * 50
-    with pytest.raises(UsageError, match=r"no job third in the spool; there are: first, second"):
+    with pytest.raises(NoJob, match=r"no job third in the spool; there are: first, second"):
         read_spool(str(folder), job="third")
-    with pytest.raises(UsageError, match="there are: first, second"):
+    with pytest.raises(NoJob, match="there are: first, second"):
         diagnose(telemetry=[folder], job="third")
     assert diagnose(telemetry=[folder], job="second").inputs[0].events == 110
+    alone = _write(tmp_path / "alone", [_power([600.0] * 20)])
+    assert main(["diagnose", "--telemetry", str(alone), "--job", "nosuch"]) == 3
+    assert capsys.readouterr().err == f"stepscope: {alone}: no job nosuch in the spool; there are: llama\n"
 
 
 def test_an_xid_and_the_kernels_line_of_it_are_an_event_and_a_log(tmp_path: Path) -> None:

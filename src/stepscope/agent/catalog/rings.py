@@ -77,10 +77,13 @@ class RingSource:
         self._rings.clear()
 
     def _open(self, path: str, inode: int, reading: Reading) -> None:
+        read = self._context.ring_read(os.path.basename(path))
         try:
-            reader = RingReader(path)
+            before = _before(path, read.next) if read is not None else None
+            reader = RingReader(path, read.next if read is not None and before is not None else 0)
             _, created_ns = reader.created_ns()
-            is_old = not reader.is_alive() and _is_old(path, reading.at_ns - OLD_NS)
+            is_over = read is not None and before is not None and read.is_over
+            is_old = not reader.is_alive() and (is_over or _is_old(path, reading.at_ns - OLD_NS))
         except (InputError, OSError) as error:
             tries = self._refused[path] = self._refused.get(path, 0) + 1
             if tries == PATIENCE:
@@ -93,6 +96,8 @@ class RingSource:
             return
         rank = LiveRank(path, reader.identity(), created_ns)
         ring = self._rings[path] = _Ring(reader, rank, created_ns)
+        if before is not None:
+            _note(ring, before)
         self._context.jobs.put(rank)
         again = f", restart {rank.identity.restart}" if rank.identity.restart else ""
         text = f"{_title(rank.identity)} marks its steps{again}"
@@ -111,16 +116,7 @@ class RingSource:
             ring.was_alive = True
             self._attach(path, ring)
         records = part.records
-        if len(records):
-            kinds, real_ns = records["kind"], records["real_ns"]
-            for at, step in zip(
-                real_ns[kinds == _BEGIN_STEP].tolist(),
-                records["step"][kinds == _BEGIN_STEP].tolist(),
-                strict=True,
-            ):
-                ring.rank.begin_step(at, step)
-            ring.last_ns = int(real_ns[-1])
-            ring.has_exit = ring.has_exit or bool((kinds == _EXIT).any())
+        _note(ring, records)
         if len(records) or part.num_lost or not is_alive:
             reading.marks.append(
                 self._marks(path, ring, part.number.tolist(), records, part.num_lost, is_alive)
@@ -188,6 +184,28 @@ class RingSource:
             num_lost=num_lost,
             is_alive=is_alive,
         )
+
+
+def _note(ring: _Ring, records: Any) -> None:
+    """What the records say of the rank itself: in which step it is, and whether it has ended."""
+    if not len(records):
+        return
+    kinds, real_ns = records["kind"], records["real_ns"]
+    begun = kinds == _BEGIN_STEP
+    for at, step in zip(real_ns[begun].tolist(), records["step"][begun].tolist(), strict=True):
+        ring.rank.begin_step(at, step)
+    ring.last_ns = int(real_ns[-1])
+    ring.has_exit = ring.has_exit or bool((kinds == _EXIT).any())
+
+
+def _before(path: str, num: int) -> Any:
+    """Of the first `num` records those that are still there; `None` where the ring has not so many: it is
+    another one."""
+    with RingReader(path) as reader:
+        part = reader.poll()
+    if num and (not len(part.number) or int(part.number[-1]) + 1 < num):
+        return None
+    return part.records[part.number < num]
 
 
 def _files(patterns: Sequence[str]) -> Iterator[tuple[str, int]]:

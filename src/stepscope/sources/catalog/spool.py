@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from stepscope.model import batch as wire
-from stepscope.model.error import InputError, UsageError
+from stepscope.model.error import InputError
 from stepscope.model.log import Log
 from stepscope.model.sample import Telemetry
 from stepscope.sources.formats.spool import Content, batches_of, open_spool
@@ -35,9 +35,13 @@ class SpoolRead:
     """What it said of ranks that ended."""
 
 
+class NoJob(InputError):
+    """The job that was asked for is not in the spool: no other one is read in its place."""
+
+
 def read_spool(path: str, *, job: str | None = None) -> SpoolRead:
-    """A folder of segments, or one of them. InputError where it is none or holds nothing of use, UsageError
-    where it holds several jobs and not the one that is named."""
+    """A folder of segments, or one of them. InputError where it is none or holds nothing of use, NoJob
+    where it holds jobs and not the one that is named."""
     content = open_spool(path)
     whole = Whole()
     for each in batches_of(content):
@@ -67,9 +71,9 @@ def read_spool(path: str, *, job: str | None = None) -> SpoolRead:
 def _chosen(jobs: Mapping[str, Job], asked: str | None, path: str) -> str | None:
     if asked in jobs:
         return asked
-    if asked is not None and len(jobs) > 1:
-        there = ", ".join(sorted(jobs)[:10])
-        raise UsageError(f"{path}: no job {asked} in the spool; there are: {there}")
+    if asked is not None and jobs:
+        more = f" and {len(jobs) - 10} more" if len(jobs) > 10 else ""
+        raise NoJob(path, f"no job {asked} in the spool", f"there are: {', '.join(sorted(jobs)[:10])}{more}")
     return max(
         jobs,
         key=lambda name: (jobs[name].num_records, jobs[name].num_samples, jobs[name].end_ns or 0),
