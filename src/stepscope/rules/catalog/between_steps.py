@@ -59,14 +59,16 @@ RULE = Rule(
     explanation=EXPLANATION,
     when=(between_steps_share >= 0.10,),
     cost=between_steps_share,
-    question=Question(
-        settled_by=(python_named_share >= 0.50,),
-        missing=("python_functions",),
-        capture=STACKS,
-        doubt=Text(
-            en="Nothing recorded names what ran there: it may be work after the step, or the preparation of "
-            "the next batch.",
-            zh="没有任何记录指明期间在运行什么：可能是本步之后的工作，也可能是在准备下一个批次。",
+    questions=(
+        Question(
+            settled_by=(python_named_share >= 0.50,),
+            missing=("python_functions",),
+            capture=STACKS,
+            doubt=Text(
+                en="Nothing recorded names what ran there: it may be work after the step, or the preparation of "
+                "the next batch.",
+                zh="没有任何记录指明期间在运行什么：可能是本步之后的工作，也可能是在准备下一个批次。",
+            ),
         ),
     ),
     shows=(python_named_share, idle_python_share),
