@@ -137,6 +137,12 @@ class RankMarks:
     is_alive: bool | None = None
     gone_ns: int | None = None
     num_lost: int = 0
+    num_damaged: int = 0
+    """Records of the ring that are not whole."""
+    num_missing: int = 0
+    """Records that an agent read and whose batches are not here."""
+    gaps_ns: tuple[tuple[int, int], ...] = ()
+    """Between which records others are missing, whyever: no step and no phase goes on over these."""
     clock_steps_ns: tuple[int, ...] = ()
     """Jumps of the wall clock against the monotonic one."""
     offset_ns: int | None = None
