@@ -65,7 +65,7 @@ RULE = Rule(
             missing=("python_functions",),
             capture=STACKS,
             doubt=Text(
-                en="Nothing recorded names what ran there: it may be work after the step, or the preparation of "
+                en="Nothing recorded names what ran there: it may be work after the step, or preparation of "
                 "the next batch.",
                 zh="没有任何记录指明期间在运行什么：可能是本步之后的工作，也可能是在准备下一个批次。",
             ),
