@@ -16,7 +16,7 @@ from stepscope.model.error import StepscopeError, UsageError
 from stepscope.model.redact import without_secrets
 from stepscope.model.text import Lang
 from stepscope.run import folder as folders
-from stepscope.run.answer import captured, diagnosed, why_none, with_commands
+from stepscope.run.answer import captured, diagnosed, interrupted, why_none, with_commands
 from stepscope.run.capture import Watch
 from stepscope.run.child import NOT_FOUND, NOT_RUN, Child
 from stepscope.run.environment import attached_folder, is_off, of_command
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["Done", "Options", "run"]
 
 
+INTERRUPT = 130
+"""Exit code of a command that Ctrl-C ended, as a shell gives it."""
 WRITE = "write the command after -- as in: stepscope run -- python train.py"
 
 
@@ -100,7 +102,8 @@ def _answer(
         )
     except StepscopeError as error:
         return Done(done.code, lines=[*lines, str(error)])
-    return Done(done.code, with_commands(found, folder, words), lines)
+    report = with_commands(found, folder, words)
+    return Done(done.code, interrupted(report) if done.code == INTERRUPT else report, lines)
 
 
 def _kept(folder: folders.Folder, target: Path) -> list[str]:

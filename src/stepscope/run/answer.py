@@ -86,6 +86,19 @@ def diagnosed(
     )
 
 
+def interrupted(report: Report) -> Report:
+    """The report of a command that Ctrl-C ended: ranks that their launcher killed then were not lost."""
+    from stepscope.analyse.marked.log import INTERRUPTED, KILLED
+
+    events = tuple(
+        replace(each, severity="info", text=each.text.replace(KILLED, INTERRUPTED))
+        if each.kind == "exit" and each.text.endswith(KILLED)
+        else each
+        for each in report.events
+    )
+    return replace(report, events=events)
+
+
 def with_commands(found: Diagnosed, folder: Folder, words: Sequence[str]) -> Report:
     """The report with commands that can be typed: what lay in the run's folder is gone by then."""
     report, done = found.report, found.redaction
