@@ -110,8 +110,12 @@ KINDS = (
     Kind(11, "capture_end", "capture id", "stall in ns", "bytes of its trace, once written", "it ended"),
     Kind(12, "world", "world size", "rank", "local rank", "the process group is known now"),
     Kind(
-        13, "exit", "0 in order, 1 by an exception, 2 by Ctrl-C", "-", "-",
-        "the process ends; absent after a kill"
+        13,
+        "exit",
+        "0 in order, 1 by an exception, 2 by Ctrl-C",
+        "-",
+        "-",
+        "the process ends; absent after a kill",
     ),
 )
 FLAGS = {

@@ -77,7 +77,9 @@ class Joined:
         error = self.clocks.error_ns[np.isfinite(self.clocks.error_ns)]
         # Processes that read one clock exactly still begin by their scheduler's leave.
         is_host = any(table.device is None for table in self.tables)
-        return max(SAME_HOST_NS if is_host else LEAST_CLOCK_NS, round(CLOCK_ERRORS * float(error.max(initial=0.0))))
+        return max(
+            SAME_HOST_NS if is_host else LEAST_CLOCK_NS, round(CLOCK_ERRORS * float(error.max(initial=0.0)))
+        )
 
 
 def join(tables: Sequence[PeerTable]) -> Joined:

@@ -13,7 +13,7 @@ from statistics import median_low
 import numpy as np
 
 from stepscope.analyse.marked.account import Accounted, is_at_intervals
-from stepscope.analyse.marked.meeting import Met, clock_of, host_of, meetings, on_one_clock
+from stepscope.analyse.marked.meeting import Meetings, Met, clock_of, host_of, meetings, on_one_clock
 from stepscope.analyse.marked.peer import most_steps, peer_table
 from stepscope.analyse.marked.piece import PART, PART_OF_PHASE, pieces, tells_all
 from stepscope.analyse.marked.tile import Tiles, captured, tiles
