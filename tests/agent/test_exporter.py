@@ -103,9 +103,27 @@ def test_a_device_that_leaves_the_page_and_comes_back_is_told() -> None:
     both = page(*(line("DCGM_FI_DEV_POWER_USAGE", 300, gpu) for gpu in (0, 1)))
     one = page(line("DCGM_FI_DEV_POWER_USAGE", 300))
     seen = []
-    for second, text in enumerate((both, one, one, both)):
-        seen.append([each.what for r in made.page(text, T0 + second * S) for each in r.events])
-    assert seen == [[], ["device_vanished"], [], ["device_found"]]
+    for second, text in enumerate((both, one, one, one, one, both)):
+        events = [each for r in made.page(text, T0 + second * S) for each in r.events]
+        seen.append([(each.what, (each.at_ns - T0) // S) for each in events])
+    # Gone it is from the first page on that lacks it, and so told from the third.
+    assert seen == [[], [], [], [("device_vanished", 1)], [], [("device_found", 5)]]
+
+
+def test_a_device_that_one_page_or_two_lack_is_not_gone() -> None:
+    made = exporter()
+    both = page(*(line("DCGM_FI_DEV_POWER_USAGE", 300, gpu) for gpu in (0, 1)))
+    lacking, empty = page(line("DCGM_FI_DEV_POWER_USAGE", 300)), page()
+    pages = (both, lacking, both, empty, lacking, both)
+    readings = [each for n, text in enumerate(pages) for each in made.page(text, T0 + n * S)]
+    assert [event.what for each in readings for event in each.events] == []
+
+
+@pytest.mark.parametrize("at_ns", [1_796_032_323_840_260_527, 1_796_032_323_840_260_999])
+def test_devices_of_the_first_page_are_there(at_ns: int) -> None:
+    # As a float either time is a later one, and everything had ended before the page did.
+    told = exporter().page(page(line("DCGM_FI_DEV_XID_ERRORS", 0)), at_ns)
+    assert [event for each in told for event in each.events] == []
 
 
 def test_a_driver_that_was_loaded_again_is_seen_by_its_energy() -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepscope.agent.device import Device, DeviceTable
-from stepscope.agent.job import MOST_STEPS, LiveRank, by_device, device_of, stretches
+from stepscope.agent.job import AGENT, MOST_STEPS, LiveRank, by_device, device_of, stretches
 from stepscope.model.mark import Identity
 from stepscope.model.sample import Owner
 
@@ -81,6 +81,11 @@ def test_a_process_is_of_the_rank_whose_child_it_is() -> None:
     (found,) = stretches(Owner(kind="process", host="n1", pid=11), ranks, {})
     assert dict(found.labels)["rank"] == "0"
     assert stretches(Owner(kind="process", host="n1", pid=99), ranks, {}) == []
+
+
+def test_what_the_agent_costs_is_of_no_job() -> None:
+    ranks = [rank(0, "GPU-0"), rank(1, pids=frozenset((20,)))]
+    assert stretches(Owner(kind="process", host="n1", name=AGENT), ranks, {}) == []
 
 
 times = st.integers(0, 100)

@@ -34,8 +34,9 @@ def then(*parts: tuple[int, float]) -> Column:
 
 def device(busy: stated.Values, used_mib: stated.Values = 62_000.0) -> stated.Device:
     """An H100 that is busy for so many percent, with the power that goes with it."""
-    percent = np.broadcast_to(np.asarray(busy, dtype=float), (SECONDS,))
-    used = np.broadcast_to(np.asarray(used_mib, dtype=float), (SECONDS,))
+    seconds = len(busy) if isinstance(busy, np.ndarray) else SECONDS
+    percent = np.broadcast_to(np.asarray(busy, dtype=float), (seconds,))
+    used = np.broadcast_to(np.asarray(used_mib, dtype=float), (seconds,))
     return {
         stated.BUSY: percent,
         stated.POWER: 75 + 5.5 * percent,
@@ -52,8 +53,8 @@ def case(
     written: stated.Values | None = None,
     processes: list[tuple[int, int, str, int]] | None = None,
 ) -> Case:
-    """What telemetry and log of twelve minutes say."""
-    stated.dcgm(folder, devices, SECONDS)
+    """What telemetry and log of twelve minutes say, or of as many as the devices were read for."""
+    stated.dcgm(folder, devices, len(np.atleast_1d(devices[0][stated.BUSY])))
     if lines is not None:
         stated.log(folder, lines)
     if written is not None:
@@ -138,6 +139,81 @@ def test_low_use_has_one_explanation(
     assert told & FAMILY == ({rule, "no-progress"} if rule == "dead-job" else {rule})
 
 
+OVER = [(300.0, "Saved checkpoint at step 30 in 239.00 s"), *stated.steps(302, 358, number=31)]
+EVALUATED = [(300.0, "Evaluation done in 239.0 s"), *stated.steps(302, 358, number=31)]
+
+
+@pytest.mark.parametrize(
+    ("busy", "lines", "rule", "mean"),
+    [
+        pytest.param(
+            then((60, 92.0), (240, 0.0)),
+            [*stated.steps(2, 60), (61.0, SAVES[1])],
+            "idle-in-checkpoint",
+            0.184,
+            id="a minute of steps, and four of a checkpoint that is not over",
+        ),
+        pytest.param(
+            then((60, 92.0), (240, 0.0), (60, 92.0)),
+            [*stated.steps(2, 60), (61.0, SAVES[1]), *OVER],
+            "idle-in-checkpoint",
+            0.184,
+            id="a checkpoint of four minutes that is over",
+        ),
+        pytest.param(
+            then((60, 92.0), (240, 0.0)),
+            [*stated.steps(2, 60), (61.0, EVALUATES[1])],
+            "idle-in-evaluation",
+            0.184,
+            id="a minute of steps, and four of an evaluation that is not over",
+        ),
+        pytest.param(
+            then((60, 92.0), (240, 0.0), (60, 92.0)),
+            [*stated.steps(2, 60), (61.0, EVALUATES[1]), *EVALUATED],
+            "idle-in-evaluation",
+            0.184,
+            id="an evaluation of four minutes that is over",
+        ),
+        pytest.param(
+            then((240, 0.0), (60, 92.0)),
+            [*BEGINS, *stated.steps(242, 298)],
+            "initialising",
+            0.92,
+            id="four minutes until the first step, and a minute of steps",
+        ),
+        pytest.param(
+            then((420, 0.0), (300, 92.0)),
+            [*BEGINS, *stated.steps(422, 718)],
+            "initialising",
+            0.92,
+            id="a start of seven minutes of twelve",
+        ),
+        pytest.param(
+            then((300, 0.0), (60, 92.0), (240, 0.0)),
+            [*BEGINS, *stated.steps(302, 360), (361.0, SAVES[1])],
+            "idle-in-checkpoint",
+            0.184,
+            id="a start, and a checkpoint after it: the later rest is asked for",
+        ),
+    ],
+)
+def test_five_minutes_with_a_minute_of_work_in_them_have_one_explanation(
+    tmp_path: Path, busy: Column, lines: list[tuple[float, str]], rule: str, mean: float
+) -> None:
+    found = case(tmp_path, [device(busy)] * 2, lines)
+    assert found.number("compute_busy_five_minutes")[None] == pytest.approx(mean, abs=0.005)
+    assert found.rules == [rule]
+    assert {f.rule for f in found.report.findings} & FAMILY == {rule}
+    assert found.report.verdict.class_ == "other-stall"
+
+
+def test_a_start_that_is_over_is_a_note_in_the_past_tense(tmp_path: Path) -> None:
+    lines = [*BEGINS, *stated.steps(242, 298)]
+    first = case(tmp_path, [device(then((240, 0.0), (60, 92.0)))], lines).first
+    assert first.severity == "info"
+    assert first.title == "The device was hardly busy until the job made its first step"
+
+
 def test_two_five_minute_means_of_4_percent_are_told_apart_by_steps(tmp_path: Path) -> None:
     """A foreign process without steps, and bursts of 90 % with them: a mean cannot tell the two."""
     means = {}
@@ -158,9 +234,9 @@ def test_two_five_minute_means_of_4_percent_are_told_apart_by_steps(tmp_path: Pa
         pytest.param([device(92.0)] * 2, None, id="busy, without a log"),
         pytest.param([device(4.0)] * 2, None, id="hardly busy, and no log says why"),
         pytest.param(
-            [device(then((420, 0.0), (300, 92.0)))] * 2,
-            [*BEGINS, *stated.steps(422, SECONDS - 2)],
-            id="a start that is over",
+            [device(then((240, 0.0), (1260, 92.0)))] * 2,
+            [*BEGINS, *stated.steps(242, 1498)],
+            id="a start that is over, a sixth of the time",
         ),
         pytest.param(
             [device(then((600, 92.0), (120, 0.0)))] * 2,

@@ -13,11 +13,14 @@ from stepscope.diagnose import Options
 from stepscope.diagnose.diagnose import diagnose
 from stepscope.model import report
 from stepscope.model.mark import Identity, Steps
-from stepscope.run.answer import interrupted
-from stepscope.sources.marks import marks_of_records
+from stepscope.offline.mark import interrupted as with_ctrl_c
+from stepscope.offline.read import Read
+from stepscope.sources.marks import marks_of_records, marks_of_ring
 from stepscope.sources.ring import RECORD
+from stepscope.views.detail_marks import marks_text
 from stepscope_sdk import ring_abi as abi
 from tests.analyse.marked.made import CATALOG, MS, job
+from tests.simulate.live import Job
 
 PLAIN = ["d1 f10 b20 o5"] * 60
 SECOND = 1_000 * MS
@@ -93,12 +96,24 @@ def test_the_exit_record_tells_an_exception_from_ctrl_c():
     assert [ended_by(code) for code in (0, 1, 2)] == [(False, False), (True, False), (False, True)]
 
 
-def test_ranks_that_a_launcher_killed_after_ctrl_c_are_interrupted_and_not_critical():
-    of = told(2 * SECOND, is_alive=False, open_step=60, open_phase="backward", open_since_ns=0)
-    (killed,) = [each for each in of.events if each.kind == "exit"]
-    assert (killed.severity, killed.text[-15:]) == ("critical", ": it was killed")
-    (stopped,) = [each for each in interrupted(of).events if each.kind == "exit"]
+def test_ranks_that_a_launcher_killed_after_ctrl_c_are_interrupted_and_nothing_critical():
+    gone = {"is_alive": False, "open_step": 60, "open_phase": "backward", "open_since_ns": 0}
+    assert "killed-process" in {each.rule for each in told(2 * SECOND, **gone).findings}
+    of = told(2 * SECOND, was_interrupted=True, **gone)
+    (stopped,) = [each for each in of.events if each.kind == "exit"]
     assert (stopped.severity, stopped.text[-20:]) == ("info", ": it was interrupted")
+    assert marks_text(stopped.text, "zh") == "进程已不在，且未表示结束，在第 60 步的反向：被中断"
+    assert not {each.severity for each in of.findings} & {"critical"}
+
+
+def test_whoever_started_the_job_says_that_it_was_interrupted():
+    (marks,) = job([PLAIN])
+    given = report.Input(kind="steps", format="step-ring", name="a.ring")
+    ended, gone = (
+        Read(given, "a.ring", marks=(marks,)),
+        Read(given, "a.ring", marks=(replace(marks, exit_ns=None),)),
+    )
+    assert [each.marks[0].was_interrupted for each in with_ctrl_c([ended, gone])] == [False, True]
 
 
 def with_tail(**ended):
@@ -128,3 +143,112 @@ def test_host_time_after_the_last_step_is_no_part_of_it():
     kept = {each.name: getattr(steps, each.name)[:3] for each in fields(steps)}
     row = analyse_marks([replace(marks, steps=Steps(**kept))]).analyses[0].devices[0].accounting
     assert row.total_ns == 120 * MS
+
+
+# ── a job that is served ──
+
+
+def served(job_: Job, silent_ns: int) -> report.Report:
+    """Its rings, read so long after its last mark."""
+    rings = [marks_of_ring(str(path)) for path in sorted(job_.out.glob("run/*.ring"))]
+    # Their writer is this process: its own lock is none to it.
+    rings = [replace(marks, is_alive=marks.exit_ns is None) for marks in rings]
+    logs = [log_of_marks(marks, f"{n}.ring", marks.last_ns + silent_ns) for n, marks in enumerate(rings)]
+    given = [report.Input(kind="steps", format="step-ring", name=log.name) for log in logs]
+    return diagnose((), given, Options(catalog=CATALOG), (), (), logs, analyse_marks(rings))
+
+
+def test_rings_of_a_job_that_hangs_name_the_rank_that_never_came(tmp_path):
+    of = Job(tmp_path / "run", layers=1)
+    of.until(6.0)
+    assert not [f for f in served(of, SECOND // 3).findings if f.severity == "critical"]
+    of.service.switch("hang#1 on")
+    of.until(8.0)
+    told = served(of, 40 * SECOND)
+    step = told.steps[-1].step + 1
+    where = f"rank 1 is in forward of step {step}, the others in"
+    assert told.verdict.text.startswith(f"Other stall: the job makes no steps any more; {where}")
+    assert {each.subject.ranks for each in told.findings if each.rule == "no-progress"} == {(1,)}
+    of.service.end(True)
+    assert not [f for f in served(of, 40 * SECOND).findings if f.severity == "critical"]
+
+
+# ── two ranks ──
+
+
+def of_two(silent_ns: int, first: dict[str, object], second: dict[str, object], lang="en") -> report.Report:
+    """Two ranks that were read so long after their last marks."""
+    marks = [
+        replace(m, exit_ns=None, **how) for m, how in zip(job([PLAIN] * 2), (first, second), strict=True)
+    ]
+    given = [report.Input(kind="steps", format="step-ring", name=f"{n}.ring") for n in range(2)]
+    logs = [log_of_marks(m, f"{n}.ring", m.last_ns + silent_ns) for n, m in enumerate(marks)]
+    return diagnose((), given, Options(catalog=CATALOG, lang=lang), (), (), logs, analyse_marks(marks))
+
+
+IN_BACKWARD = {"open_step": 60, "open_phase": "backward", "open_since_ns": 9}
+IN_FORWARD = {"open_step": 60, "open_phase": "forward", "open_since_ns": 5}
+
+
+def test_a_standstill_names_the_phase_and_the_rank_that_is_elsewhere():
+    lives = {"is_alive": True}
+    of = of_two(120 * SECOND, IN_BACKWARD | lives, IN_FORWARD | lives)
+    where = "rank 1 is in forward of step 60, the others in backward"
+    assert of.verdict.text == f"Other stall: the job makes no steps any more; {where}."
+    assert {each.subject.ranks for each in of.findings if each.rule == "no-progress"} == {(1,)}
+    zh = of_two(120 * SECOND, IN_BACKWARD | lives, IN_FORWARD | lives, lang="zh")
+    assert "rank 1 停在第 60 步的前向，其余在反向" in zh.verdict.text
+
+
+def test_ranks_that_all_wait_in_one_phase_are_told_together():
+    lives = {"is_alive": True}
+    of = of_two(120 * SECOND, IN_BACKWARD | lives, IN_BACKWARD | lives)
+    assert of.verdict.text.endswith("; ranks 0, 1 are in backward of step 60.")
+
+
+def test_a_job_that_was_killed_says_so_and_where_it_was():
+    gone = {"is_alive": False}
+    of = of_two(120 * SECOND, IN_BACKWARD | gone, IN_FORWARD | gone)
+    assert {each.rule for each in of.findings} == {"killed-process"}
+    assert of.verdict.class_ == "other-stall"
+    assert of.verdict.text.endswith(
+        "or it crashed; rank 1 was in forward of step 60, the others in backward."
+    )
+
+
+def test_a_job_that_hung_until_it_was_killed_has_the_kill_as_a_consequence():
+    (marks,) = job([PLAIN])
+    of = told(0, is_alive=False, gone_ns=marks.last_ns + 60 * SECOND, **IN_BACKWARD)
+    why = {each.rule: each.explained_by for each in of.findings}
+    assert why["no-progress"] is None
+    assert why["killed-process"].startswith("no-progress")
+    # Seen to be gone a second after its last mark it stood nowhere.
+    of = told(0, is_alive=False, gone_ns=marks.last_ns + SECOND, **IN_BACKWARD)
+    assert {each.rule for each in of.findings} == {"killed-process"}
+
+
+def test_a_rank_that_was_killed_is_the_one_that_the_living_wait_for():
+    of = of_two(120 * SECOND, IN_BACKWARD | {"is_alive": True}, IN_FORWARD | {"is_alive": False})
+    assert "rank 1 was killed in forward of step 60, the others in backward" in of.verdict.text
+    assert "no-progress" in {each.rule for each in of.findings}
+
+
+def test_a_job_that_ends_in_order_long_after_its_last_step_stands_nowhere_and_was_not_killed():
+    (marks,) = job([PLAIN])
+    marks = replace(marks, exit_ns=marks.last_ns + 300 * SECOND)
+    given = [report.Input(kind="steps", format="step-ring", name="a.ring")]
+    of = diagnose(
+        (), given, Options(catalog=CATALOG), (), (), [log_of_marks(marks, "a")], analyse_marks([marks])
+    )
+    assert not {each.rule for each in of.findings} & {"no-progress", "killed-process"}
+
+
+def test_a_slow_loader_is_still_the_answer_for_a_job_that_was_killed():
+    (marks,) = job([["d20 f10 b20 o5"] * 60])
+    marks = replace(marks, exit_ns=None, is_alive=False)
+    given = [report.Input(kind="steps", format="step-ring", name="a.ring")]
+    of = diagnose(
+        (), given, Options(catalog=CATALOG), (), (), [log_of_marks(marks, "a")], analyse_marks([marks])
+    )
+    assert of.verdict.class_ == "waiting-for-data"
+    assert "killed-process" in {each.rule for each in of.findings}

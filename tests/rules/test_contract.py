@@ -151,8 +151,8 @@ def test_every_text_is_in_both_languages(rule: Rule) -> None:
 def test_a_text_is_found_in_every_part_of_a_rule() -> None:
     starved, exposed = CATALOG["input-starvation"], CATALOG["exposed-communication"]
     assert starved.on_host is not None
-    assert exposed.question is not None
-    assert exposed.question.with_all_ranks is not None
+    (question,) = exposed.questions
+    assert question.with_all_ranks is not None
     found = [*texts(starved), *texts(exposed)]
     for text in (
         starved.on_host.title,
@@ -160,7 +160,7 @@ def test_a_text_is_found_in_every_part_of_a_rule() -> None:
         starved.on_host.remedies[-1].text,
         exposed.remedies[0].with_all_ranks,
         exposed.readings[0].with_all_ranks,
-        exposed.question.with_all_ranks.brief,
+        question.with_all_ranks.brief,
         *exposed.references.values(),
     ):
         assert text in found

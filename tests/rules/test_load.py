@@ -48,6 +48,7 @@ IDS = [
     "initialising",
     "input-starvation",
     "irregular-pauses",
+    "killed-process",
     "late-start",
     "launch-bound",
     "layout-transposes",

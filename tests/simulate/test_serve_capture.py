@@ -104,6 +104,25 @@ def test_a_light_trace_has_the_last_activities_of_the_device_alone(tmp_path: Pat
     assert max(steps) == first + 2
 
 
+def test_why_a_device_idled_is_told_by_marks_and_not_by_a_light_trace(tmp_path: Path) -> None:
+    job = Job(tmp_path / "run", "loader-stall#1:severe", layers=1)
+    job.until(6.0, every=0.5)
+    _captured(job, 1, 3, "light")
+    alone = diagnose([tmp_path / "run/run/traces"])
+    (of_one,) = [row for row in alone.accounting if row.rank == 1 and row.scope == "steps"]
+    assert of_one.status == "withheld"
+    assert of_one.idle.unknown_ns == of_one.idle_ns > 0.2 * of_one.total_ns
+    (code,) = {each.code for each in alone.health.issues if each.effect == "withheld"}
+    assert code == "light_capture"
+    assert any("step rings" in (each.would_settle or "") for each in alone.health.withheld)
+    assert not [each for each in alone.findings if each.rule == "input-starvation"]
+    assert alone.verdict.class_ == "undecided"
+    both = diagnose([tmp_path / "run/run"])
+    found = {each.rule: each.subject.ranks for each in both.findings if each.explained_by is None}
+    assert found["input-starvation"] == (1,)
+    assert both.verdict.class_ == "waiting-for-data"
+
+
 def test_who_is_asked_too_late_says_so_and_nothing_is_captured(tmp_path: Path) -> None:
     job = Job(tmp_path / "run", layers=1)
     job.until(3.0)

@@ -7,10 +7,11 @@ import os
 import subprocess
 import sys
 
+import msgspec
 import numpy as np
 import pytest
 
-from stepscope.model.batch import Marks
+from stepscope.model.batch import Happened, Marks
 from stepscope.model.error import InputError
 from stepscope.model.mark import PHASES, Identity
 from stepscope.sources.marks import marks_of_batches, marks_of_records, marks_of_ring
@@ -193,6 +194,22 @@ def test_batches_that_come_twice_and_late_are_the_ring():
     assert told.steps.step.tolist() == [0, 1]
     assert (told.identity.rank, told.identity.job) == (2, "j")
     assert (told.num_lost, told.is_alive) == (0, False)
+
+
+def test_when_the_agent_saw_that_a_rank_was_gone_is_told_of_that_rank_alone():
+    first = batch([step("begin", 0, 0), step("end", 5, 0)], [0, 1], 1, is_alive=False)
+    (alone,) = marks_of_batches([first])
+    assert alone.gone_ns is None
+    last = alone.last_ns
+
+    def ended(at_ns, host="h", **labels):
+        return Happened("a", 9, host, at_ns, "exit", "gone", labels={"job": "j", **labels})
+
+    others = [ended(last + 5, rank="1"), ended(last + 5, host="i", rank="2"), ended(last - 1, rank="2")]
+    (told,) = marks_of_batches([first], [*others, ended(last + 7, rank="2"), ended(last + 9, rank="2")])
+    assert told.gone_ns == last + 7
+    (lives,) = marks_of_batches([msgspec.structs.replace(first, is_alive=True)], [ended(last + 7, rank="2")])
+    assert lives.gone_ns is None
 
 
 def test_records_that_never_came_are_counted():

@@ -411,6 +411,18 @@ SHAPE: dict[str, Any] = {
             "rank": 0,
         }
     ],
+    "own_cost!": [
+        {
+            "rank": 0,
+            "num_groups": 0,
+            "step_ns": 0,
+            "marks_ns": 0,
+            "marks_low_ns": 0,
+            "marks_high_ns": 0,
+            "num_captures": 0,
+            "stall_ns": 0,
+        }
+    ],
     "patterns!": [
         {
             "pattern!": "A|B|C|D",
@@ -567,7 +579,15 @@ SHAPE: dict[str, Any] = {
 }
 SECONDS_2100 = 4_102_444_800
 _MAY_EXCEED_ONE = ("link_share",)
-_MAY_BE_NEGATIVE = ("offset_ns", "lag_ns", "lag_range_ns", "lateness_ns")
+_MAY_BE_NEGATIVE = (
+    "offset_ns",
+    "lag_ns",
+    "lag_range_ns",
+    "lateness_ns",
+    "marks_ns",
+    "marks_low_ns",
+    "marks_high_ns",
+)
 _MAY_BE_NULL = ("lateness_ns", "wait_ns")
 """Cells of these lists are null where a rank has no such step."""
 

@@ -27,6 +27,8 @@ from stepscope.sources.gather import MIG_MOST
 from stepscope.sources.telemetry import telemetry_of
 
 DCGM = "dcgm-exporter"
+GONE_PAGES = 3
+"""So many pages in a row lack a device that is gone: an exporter that starts anew lacks some in its first."""
 _LEAST_SENTINEL = 2147483632.0
 _SLOW_SIGNALS = frozenset(("xid",))
 """Signals whose samples are edges: read with what was before."""
@@ -62,6 +64,8 @@ class Exporter:
         self._told_ns = 0
         """Up to here everything that waited is told."""
         self._owners: set[Owner] = set()
+        self._lacking: dict[Owner, list[int]] = {}
+        """Devices that the last pages lacked, each with when."""
         self._energy: dict[Owner, float] = {}
         self._changed = Repeats()
 
@@ -198,9 +202,15 @@ class Exporter:
     def _compare(self, reading: Reading) -> None:
         """Devices that went or came, and drivers that were loaded again."""
         now = {each.owner for each in reading.samples}
-        for owner in self._owners - now:
+        self._lacking = {owner: self._lacking.get(owner, []) for owner in self._owners - now}
+        for owner, since in list(self._lacking.items()):
+            since.append(reading.at_ns)
+            if len(since) < GONE_PAGES:
+                now.add(owner)
+                continue
             text = f"every series of device {owner.uuid or owner.index} is gone from {self._shown}"
-            reading.events.append(Event(reading.at_ns, "device_vanished", text, None, owner))
+            reading.events.append(Event(since[0], "device_vanished", text, None, owner))
+            del self._lacking[owner]
         if self._owners:
             for owner in now - self._owners:
                 text = f"device {owner.uuid or owner.index} is in {self._shown} now"

@@ -17,6 +17,8 @@ from stepscope.model.mark import Identity
 from stepscope.model.sample import Owner
 
 Labels = tuple[tuple[str, str], ...]
+AGENT = "stepscope-agent"
+"""Name of the process that is the agent itself: what it costs is no job's."""
 _FROM_IDENTITY = (
     "job", "run", "rank", "restart", "pod", "pod_uid", "namespace", "container", "container_id",
     "scheduler_job", "task",
@@ -145,6 +147,8 @@ def stretches(
         if not mine and owner.uuid and owner.mig is None:
             # what is read off the whole device is of whoever has its instances
             mine = [each for key, found in of_device.items() if key[0] == owner.uuid for each in found]
+    elif owner.kind == "process" and owner.name == AGENT:
+        mine = []
     elif owner.pid is not None:
         mine = [each for each in ranks if owner.pid in each.pids or owner.pid == each.pid]
     else:

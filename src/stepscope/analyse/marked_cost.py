@@ -35,6 +35,8 @@ class MarkCost:
     share: float | None
     num_groups: int
     why: str | None = None
+    usual_ns: float | None = None
+    """Median of the unmarked steps; `None` of fewer than two groups."""
 
 
 def mark_cost(
@@ -87,5 +89,5 @@ def _of(found: list[tuple[float, float]]) -> MarkCost:
         why = f"not resolvable: ±{half / usual:.2%} of a step, {RESOLVABLE:.1%} is needed"
     low, high = mean - half, mean + half
     if why is not None:
-        return MarkCost(None, low, high, None, num, why)
-    return MarkCost(mean, low, high, mean / usual, num)
+        return MarkCost(None, low, high, None, num, why, usual)
+    return MarkCost(mean, low, high, mean / usual, num, usual_ns=usual)

@@ -17,7 +17,7 @@ from stepscope.analyse.linked import EVERYBODY, link_trace, split
 from stepscope.analyse.memory.of_trace import memory_rows
 from stepscope.analyse.operator import Calls
 from stepscope.analyse.table import tables_of, with_recoverable
-from stepscope.analyse.use import UsedSteps, graph_coverage, use_steps
+from stepscope.analyse.use import UsedSteps, graph_coverage, light_capture, use_steps
 from stepscope.model import report
 from stepscope.model.analysis import ALL_ACCOUNTING, ALL_CAUSES, COLLECTIVE_PARTS, RankAnalysis
 from stepscope.model.hardware import hardware_of
@@ -34,6 +34,7 @@ SETTLES = {
     "missing_launch": "a trace that records host calls too (ProfilerActivity.CPU beside CUDA)",
     "graph_underrecorded": "a trace with CUDA graphs off, or a newer CUPTI that records graph nodes",
     "unrecorded_or_dependent_work": "nsys profile --cuda-graph-trace=node: it records graph nodes",
+    "light_capture": "the step rings of the run beside it: their marks say where the host was",
     "clock_offset": "a trace of a run that calls torch.cuda.synchronize() once a step, or of a newer CUPTI",
     "truncated": "the whole trace",
     "malformed_events": "the whole trace",
@@ -135,6 +136,7 @@ def _analyse_process(
         issues.append(NO_HOST_ROWS)
     coverage, found = graph_coverage(trace, activities, is_launch_call, bool(used.counted.any()))
     issues += found
+    issues += light_capture(trace.metadata, len(activities))
     issues += health.launch_issues(trace, activities, kinds, is_launch_call)
     issues += health.clock_offset(trace, activities, kinds, tracks)
     unclassified, found = health.class_issues(activities, kinds)

@@ -121,6 +121,15 @@ def _left_out(metadata: Mapping[str, Any]) -> dict[int, tuple[StepUse, str]]:
     return {told[name]: (use, why) for name, use, why in rows if type(told.get(name)) is int}
 
 
+def light_capture(metadata: Mapping[str, Any], num_activities: int) -> list[Issue]:
+    """That a capture recorded the device alone: what the host did while the device idled is not in it."""
+    told = metadata.get("stepscope")
+    if not isinstance(told, dict) or told.get("mode") != "light" or not num_activities:
+        return []
+    detail = "a light capture records device activity alone: why the device idled is not in it"
+    return [Issue("light_capture", 1, "withheld", detail, ("idle",))]
+
+
 def _issues(steps: Steps, uses: StepUses) -> list[Issue]:
     """Steps that had to be left out."""
     found = []

@@ -60,7 +60,7 @@ def _card(
     ranks = sorted({rank for finding in own for rank in finding.subject.ranks})
     title = first.title
     if len(ranks) > 1:
-        title = _RANKS.in_(lang).format(title=title, ranks=_PAIR[lang].join(_runs(ranks)))
+        title = _RANKS.in_(lang).format(title=title, ranks=_PAIR[lang].join(runs(ranks)))
     files = {accounting[f.subject.row].input for f in own if f.subject.row is not None}
     if len(files) > 1 and not ranks:
         title = _FILES.in_(lang).format(title=title, count=len(files))
@@ -94,7 +94,7 @@ def hottest(operators: Sequence[report.Operator]) -> tuple[report.Operator, ...]
     return tuple(sorted(own, key=lambda o: (-o.device_ns, o.name))[:_HOTTEST])
 
 
-def _runs(ranks: Sequence[int]) -> list[str]:
+def runs(ranks: Sequence[int]) -> list[str]:
     """Sorted ranks, three and more in a row as `0–7`."""
     runs: list[list[int]] = []
     for rank in ranks:

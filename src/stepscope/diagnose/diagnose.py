@@ -22,6 +22,7 @@ from stepscope.diagnose.note import notes
 from stepscope.diagnose.picture import thinned, timelines
 from stepscope.diagnose.question import next_command, undecided
 from stepscope.diagnose.row import Row, judged, judged_rows, of_files
+from stepscope.diagnose.standing import with_places
 from stepscope.diagnose.telemetry import beside_ranks, with_telemetry
 from stepscope.model import report
 from stepscope.model.analysis import RankAnalysis
@@ -140,11 +141,11 @@ def diagnosed(
         late.late_ranks,
         tuple(options.catalog),
     )
-    told = without_traced(told, of_run, rows)
+    told = with_places(without_traced(told, of_run, rows), marked.stands, options.lang)
     found = [each.finding for each in told]
     most = _most_rows(len(analyses))
     operators = tuple(operator for analysis in analyses for operator in analysis.operators[:most])
-    open_ = undecided(rows or bare, inputs, found, data.has_all_ranks(analyses, inputs), options.lang)
+    open_ = undecided(rows or bare, inputs, told, data.has_all_ranks(analyses, inputs), options.lang)
     answer, of_answer = verdict.verdict(
         health, rows, told, options.catalog, options.lang, inputs, alone, beside
     )
@@ -177,6 +178,7 @@ def diagnosed(
         signals=beside.signals,
         events=beside.events,
         progress=beside.progress,
+        own_cost=marked.costs,
         patterns=looked.patterns,
         walks=looked.walks,
         hints=looked.hints,
@@ -186,7 +188,7 @@ def diagnosed(
         cards=card.cards(
             found,
             {each.finding.id: each.rule for each in told},
-            notes([*rows, *bare], options.lang),
+            notes([*rows, *bare], told, options.lang),
             {each.finding.id: each.row.observed for each in told},
             accounting,
             options.lang,

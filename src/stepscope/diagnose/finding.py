@@ -31,11 +31,11 @@ MIN_SHARE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A finding in report form, the row it is of, and whether its cause is settled."""
+    """A finding in report form, the row it is of, and what of its cause is open."""
 
     finding: report.Finding
     row: Row
-    is_settled: bool
+    open: tuple[rules.Question, ...]
     rule: rules.Rule
     """As it was judged: for a run without a device it speaks of none."""
     weighs: float | None = None
@@ -81,14 +81,28 @@ def findings(
             finding = _finding(row, found_, claimed, ids, ids[cause] if cause else None, job, lang)
             if found.rule.cost is not None and found.rule.cost.name in late_ranks:
                 finding = _of_late(finding, late_ranks[found.rule.cost.name])
-            result.append(Told(finding, row, found.is_settled, found.rule))
+            result.append(Told(finding, row, found.open, found.rule))
         for part in parts:
             base = _identity(part.found.rule.id, row.observed)
             used[base] += 1
             id_ = base if used[base] == 1 else f"{base}#{used[base]}"
             result.append(_told_of_part(part, whole, id_, is_whole, job, lang))
         result = _explained_by_parts(result, row)
-    return sorted(_explained_by_peers(result), key=_order)
+    return sorted((_asked(each) for each in _explained_by_peers(result)), key=_order)
+
+
+def _asked(told: Told) -> Told:
+    """The finding with what is open now that all causes are known: what has one asks for none; what has none,
+    and is in doubt without, has low confidence and is at most a warning."""
+    is_explained = told.finding.explained_by is not None
+    told = replace(told, open=tuple(q for q in told.open if not (q.where_unexplained and is_explained)))
+    if not any(each.where_unexplained and each.doubt is not None for each in told.open):
+        return told
+    severity = told.finding.severity
+    finding = msgspec.structs.replace(
+        told.finding, confidence="low", severity="warning" if severity == "critical" else severity
+    )
+    return replace(told, finding=finding)
 
 
 def _explained_by_parts(told: list[Told], row: Row) -> list[Told]:
@@ -149,7 +163,7 @@ def _told_of_part(part: Held, whole: Row, id_: str, is_whole: bool, job: str | N
             remedies=tuple(msgspec.structs.replace(each, gain_share=None) for each in finding.remedies),
         ),
         row,
-        found.is_settled,
+        found.open,
         rule,
         weighs,
     )
@@ -211,8 +225,7 @@ def _of_one_step(found: rules.Finding, row: Row) -> rules.Finding:
 
 def _is_in_doubt(found: rules.Finding) -> bool:
     """Whether nobody knows that the rule's own cause is the cause."""
-    question = found.rule.question
-    return question is not None and question.doubt is not None and not found.is_settled
+    return any(each.doubt is not None and not each.where_unexplained for each in found.open)
 
 
 def _doubted(found: rules.Finding) -> rules.Finding:

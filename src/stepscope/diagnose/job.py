@@ -26,6 +26,7 @@ from stepscope.diagnose.collective import collective_rows, slower_group, transfe
 from stepscope.diagnose.map import rank_map
 from stepscope.diagnose.straggler import (
     MOST_TOLD_STEPS,
+    UNTOLD,
     WORK_SHARES,
     Found,
     imbalance,
@@ -482,5 +483,7 @@ def _shares(
             share = min(1.0, own / steps_ns) if steps_ns else 0.0
             turns = len(mine) if worst.persistence == "moving" else 1
             told = {WORK_SHARES[kind]: share, "num_late_ranks": float(turns), PEER_WINDOW: float(steps_ns)}
+            if kind == "rank":
+                told["is_lateness_untold"] = float(row.reason in UNTOLD)
             result.setdefault(row.rank, {}).update(told)
     return result

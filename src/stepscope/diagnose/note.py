@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stepscope.diagnose import word
+from stepscope.diagnose.finding import Told
 from stepscope.diagnose.row import Row
 from stepscope.model.text import Lang, Text
 
 
-def notes(rows: Sequence[Row], lang: Lang) -> dict[str, tuple[str, ...]]:
+def notes(rows: Sequence[Row], findings: Sequence[Told], lang: Lang) -> dict[str, tuple[str, ...]]:
     """Rule id -> the site's own thresholds among its clauses, and why a confidence is low."""
     notes: dict[str, dict[str, None]] = {}
+    for each in findings:
+        doubts = [question.doubt.in_(lang) for question in each.open if question.doubt is not None]
+        notes.setdefault(each.rule.id, {}).update(dict.fromkeys(doubts))
     for row in rows:
         for found in row.found:
             rule = found.rule
@@ -25,9 +29,6 @@ def notes(rows: Sequence[Row], lang: Lang) -> dict[str, tuple[str, ...]]:
             once = row.once(rule, round((found.cost_share or 0.0) * row.observed.device.accounting.total_ns))
             if once is not None:
                 told[(word.ONCE if once.step is None else word.in_one_step(once.step)).in_(lang)] = None
-            question = rule.question
-            if question is not None and question.doubt is not None and not found.is_settled:
-                told[question.doubt.in_(lang)] = None
             if row.is_one_step and rule.cost is not None:
                 told[word.ONE_STEP.in_(lang)] = None
             of = rule.cost.of if rule.cost is not None else ()

@@ -76,7 +76,8 @@ def progressed(
     if not traced and _is_starting(logs):
         first = until + 1
     reached = any(p.total is not None and len(p) and int(p.step.max()) >= p.total for p in timed)
-    ended = any(last is not None and at >= last for at in ends)
+    lives = any(event.what == "alive" for event in events)
+    ended = not lives and any(last is not None and at >= last for at in ends)
     return Progressed(
         rows=rows,
         steps=steps,
@@ -120,8 +121,14 @@ def _stepping(progress: Progress) -> Intervals:
 
 def _is_starting(logs: Sequence[Log]) -> bool:
     """Whether the logs tell of a start and of nothing after it: a log whose steps cannot be read tells of
-    more."""
-    kinds = {event.kind for log in logs if log.format not in _OTHER_LOGS for event in log.events}
+    more. That a process lives is not told of its steps."""
+    kinds = {
+        event.kind
+        for log in logs
+        if log.format not in _OTHER_LOGS
+        for event in log.events
+        if event.what != "alive"
+    }
     return kinds == {"start"} and not any(log.progress is not None and len(log.progress) for log in logs)
 
 

@@ -22,14 +22,19 @@ from stepscope.rules.capture import ALL_RANKS, BESIDE_TIME, DEVICE, SNAPSHOT, WH
 def undecided(
     rows: Sequence[Row],
     inputs: Sequence[report.Input],
-    findings: Sequence[report.Finding],
+    findings: Sequence[Told],
     has_all: bool,
     lang: Lang,
 ) -> tuple[report.Undecided, ...]:
     """Causes that stay open although a rule fired, in the order of the findings, then rules that could not be
     judged, those for want of steps last; each once."""
     result: dict[tuple[str, tuple[str, ...]], tuple[int, report.Undecided]] = {}
-    told = [finding.rule for finding in findings]
+    told = [finding.rule.id for finding in findings]
+    unexplained = {
+        (each.rule.id, id(each.row.observed.rank))
+        for each in findings
+        if any(question.where_unexplained for question in each.open)
+    }
     is_job = len({row.observed.rank.rank for row in rows}) > 1
 
     def add(place: int, open_: report.Undecided) -> None:
@@ -38,8 +43,9 @@ def undecided(
     for row in rows:
         rank = row.observed.rank.rank
         for found in row.found:
-            if found.rule.question is not None and not found.is_settled:
-                question = found.rule.question
+            for question in found.open:
+                if question.where_unexplained and (found.rule.id, id(row.observed.rank)) not in unexplained:
+                    continue
                 unknown = [c.feature.name for c in question.settled_by if c.known(row.facts) is None]
                 capture = _capture(question, has_all)
                 open_ = report.Undecided(
@@ -161,9 +167,8 @@ def next_command(
         all_ranks = folder
     if told:
         first = told[0].finding
-        question = told[0].rule.question
-        if question is not None and not told[0].is_settled:
-            capture = _capture(question, has_all_ranks(analyses, inputs))
+        if told[0].open:
+            capture = _capture(told[0].open[0], has_all_ranks(analyses, inputs))
             if capture is ALL_RANKS:
                 return all_ranks
             run = command.filled(capture.command, inputs, told[0].row.observed.rank.rank)

@@ -268,6 +268,9 @@ WORK_SHARES = {
 }
 """Why a rank is late -> the number that a rule about it asks for."""
 
+UNTOLD = ("unknown", "input", "preprocess", "launch", "python")
+"""Reasons of which a trace says only that the host was slower: what made it so, its counters tell."""
+
 
 def kind_of(row: report.Straggler, collective: str | None) -> str:
     """A rank that is late for what it is given to do, or for what it is."""

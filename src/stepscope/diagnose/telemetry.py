@@ -14,7 +14,7 @@ import numpy as np
 from stepscope.align import representative as of_window
 from stepscope.align.device import OwnerFacts, TraceDevice, assign, is_on, pci_bus_id
 from stepscope.align.lag import Lag, lag_of
-from stepscope.analyse.telemetry import beside, check, device, host, jitter
+from stepscope.analyse.telemetry import beside, check, device, host, jitter, rest
 from stepscope.analyse.telemetry import log as of_log
 from stepscope.analyse.telemetry.scope import scope, without
 from stepscope.analyse.telemetry.table import Rows, Samples, samples_of
@@ -54,6 +54,8 @@ class Device:
     """Of the traced time, else of the run."""
     run: Rows
     """Of the run."""
+    before: Rows
+    """Before the first step; none of a device that a trace tells of, for a trace is of steps."""
     source: str
     how: str = ""
     apart_ns: int = 0
@@ -266,6 +268,10 @@ def _device(
         rows = np.asarray(during, dtype=bool) if during.sum() >= ENOUGH_ROWS else rows
     run, apart = rows, 0
     activity = _of(analyses, place).activity if place is not None else None
+    is_traced = activity is not None and place is not None and _of(analyses, place).tells is None
+    before = np.zeros(len(samples), dtype=bool)
+    if steps.first_step_ns is not None and not is_traced:
+        before = np.asarray(samples.middle_ns < steps.first_step_ns, dtype=bool)
     if activity is not None and len(samples):
         middle = samples.middle_ns
         away = np.maximum(np.maximum(activity.start_ns - middle, middle - activity.end_ns), 0)
@@ -279,7 +285,7 @@ def _device(
             apart = 0
             nearest = np.sort(away)[min(ENOUGH_ROWS, len(away)) - 1]
             rows = np.asarray(away <= min(int(nearest), slack), dtype=bool)
-    return Device(samples, place, rows, run, source.name if source else "", how, apart)
+    return Device(samples, place, rows, run, before, source.name if source else "", how, apart)
 
 
 def _highest_clocks(devices: Sequence[Device]) -> dict[str | None, float]:
@@ -327,8 +333,11 @@ def _numbers(
     )
     found |= dict(peers.get(which, {}))
     known = hardware_of(samples.owner.model)
-    least = samples.take(device.least_five_minutes(samples, each.rows))
+    least = samples.take(rest.rest(samples, each.run, each.before))
+    found |= rest.numbers(least)
     stepping = steps.steps if steps.last_step_ns is not None else None
+    if not steps.is_over:
+        found |= beside.standstill(samples, steps.first_step_ns, steps.last_step_ns)
     found |= beside.quiet(least, stepping, steps.checkpoints, steps.evaluations, steps.first_step_ns)
     found |= beside.processes(telemetry, samples, own, device.memory_present(samples))
     found |= xid_numbers(xids, samples.owner, any(s.signal == "xid" for t in telemetry for s in t.series))
@@ -422,7 +431,7 @@ def _given(
         told = pci_bus_id(bus.get(analysis.rank)) if analysis.rank is not None else None
         owner = Owner(pci_bus_id=told)
         faults = xid_numbers(xids, owner, False) if told and len(analysis.devices) == 1 else {}
-        around = _of_its_host(analysis, hosts)
+        around = _of_its_host(analysis, hosts) if not devices or _is_marked(analysis) else {}
         mine = tuple(
             replace(each, numbers={**each.numbers, **of_place.get((n, m), {**job, **faults, **around})})
             for m, each in enumerate(analysis.devices)
@@ -442,10 +451,14 @@ def _given(
     return tuple(result), tuple(alone)
 
 
+def _is_marked(analysis: RankAnalysis) -> bool:
+    return any(each.tells is not None for each in analysis.devices)
+
+
 def _of_its_host(analysis: RankAnalysis, hosts: Sequence[Samples]) -> dict[str, float]:
-    """What the counters of its host say of a rank that only its marks tell of: the one of its name, or the
-    only one."""
-    if len(analysis.devices) != 1 or analysis.devices[0].tells is None:
+    """What the counters of its host say of a rank of which no counters of a device are known: the one of its
+    name, or the only one."""
+    if len(analysis.devices) != 1:
         return {}
     named = [each for each in hosts if analysis.host is not None and each.owner.host == analysis.host]
     chosen = named if named else list(hosts)
@@ -454,6 +467,9 @@ def _of_its_host(analysis: RankAnalysis, hosts: Sequence[Samples]) -> dict[str, 
         return {}
     mine, steps = chosen[0], analysis.steps
     inside = mine.within(steps[0].start_ns, steps[-1].end_ns) if steps else np.zeros(len(mine), dtype=bool)
+    if steps and not inside.any() and not _is_marked(analysis):
+        # A trace may be shorter than the time between two readings: then those next to it.
+        inside = mine.within(steps[0].start_ns - mine.period_ns, steps[-1].end_ns + mine.period_ns)
     if not inside.any():
         return {}
     found = host.numbers(mine, inside)

@@ -21,6 +21,11 @@ from stepscope.rules import Catalog
 LEAST_SHARE = 0.05
 """A finding below this share of the step is no answer to why the step is slow."""
 
+RESTS = frozenset(
+    {"idle-device", "idle-in-checkpoint", "idle-in-evaluation", "initialising", "sparse-bursts"}
+)
+"""Rules that say why a device hardly works for minutes. Steps by their marks do not hold such a rest where it
+came before the first or is not over: then it is the answer though no step is slow."""
 _STALLS = ("communication_exposed", "copy_exposed", *(f"idle.{cause}" for cause in report.IDLE_CAUSES))
 
 
@@ -108,10 +113,24 @@ def _answer(
     withheld = [row for row in seen if row.account.status == "withheld"]
     # Of unrecorded work its rule says more than that causes are withheld.
     is_told = worst is not None and catalog[worst.rule.id].verdict == "undecided"
+    # Marks of the run say where the host was while the device idled.
+    by_marks = next(
+        (
+            each
+            for each in told
+            if each.finding.explained_by is None
+            and is_marked(each.row.observed)
+            and _share_of(each) >= LEAST_SHARE
+        ),
+        None,
+    )
     for row in () if is_told else withheld:
         account = row.account
         idle = account.idle_ns / account.total_ns if account.total_ns else 0.0
         if idle >= LEAST_SHARE and (worst is None or idle > _share_of(worst)):
+            if by_marks is not None:
+                worst = by_marks
+                break
             spent = word.span_of(account, account.idle_ns, word.whose(account, inputs))
             return (
                 "undecided",
@@ -123,6 +142,17 @@ def _answer(
             )
     if worst is not None:
         return catalog[worst.rule.id].verdict, _of_finding(worst, inputs), worst.row
+    resting = next((e for e in told if e.rule.id in RESTS and e.finding.explained_by is None), None)
+    if resting is not None and all(is_marked(row.observed) for row in rows):
+        title = resting.finding.title
+        text = Text(en=f": {word.lowered(title)}", zh=f"：{title}")
+        return resting.rule.verdict, text, resting.row
+    ended = next(
+        (each for each in told if each.rule.is_standstill and each.finding.explained_by is None), None
+    )
+    if ended is not None:  # nothing held it up until then
+        title = ended.finding.title
+        return ended.rule.verdict, Text(en=f": {word.lowered(title)}", zh=f"：{title}"), ended.row
     least = min(seen or rows, key=lambda row: _share(row.account, "compute"))
     num_healthy = sum(each.rule.verdict == "healthy" for each in told)
     if seen and not withheld and not cut and num_healthy == len(seen):
@@ -173,10 +203,19 @@ def _of_finding(told: Told, inputs: Sequence[report.Input]) -> Text:
         )
     if finding.cost.is_bound:
         told_ = Text(en=f"; at most {spent.en} can be won", zh=f"；至多可省：{spent.zh}")
+    asked = _asked(told)
     return Text(
-        en=f"{told_.en}: {word.lowered(finding.title)}{bare[0]}{once[0]}",
-        zh=f"{told_.zh}：{finding.title}{bare[1]}{once[1]}",
+        en=f"{told_.en}: {word.lowered(finding.title)}{bare[0]}{once[0]}{asked[0]}",
+        zh=f"{told_.zh}：{finding.title}{bare[1]}{once[1]}{asked[1]}",
     )
+
+
+def _asked(told: Told) -> tuple[str, str]:
+    """That no cause was found and what would tell, in both languages; nothing where there is one."""
+    brief = next((each.capture.brief for each in told.open if each.where_unexplained), None)
+    if brief is None:
+        return "", ""
+    return f"; nothing recorded says why, and {brief.en} would", f"；已录数据没有说明原因，{brief.zh}可以"
 
 
 def _mostly(told: Told) -> tuple[str, str]:
@@ -263,7 +302,9 @@ def _with_culprit(name: Text, row: Observed, part: str) -> Text:
     if not culprits:
         return name
     who = " ".join(culprits[0].name.split())[:80]
-    return Text(en=f"{name.en}; mostly in {who}", zh=f"{name.zh}，主要在 {who}")
+    in_zh = word.phase(who).zh if is_marked(row) else who
+    in_zh = in_zh if in_zh != who else f" {who}"
+    return Text(en=f"{name.en}; mostly in {who}", zh=f"{name.zh}，主要在{in_zh}")
 
 
 def _share(row: report.Accounting, part: str) -> float:

@@ -80,6 +80,29 @@ def part_of(row: report.Accounting, name: str) -> Text:
     return known or Text(en=plain.en.removeprefix("idle, "), zh=plain.zh.removeprefix("空闲："))
 
 
+PHASE: Mapping[str, Text] = {
+    "init": Text(en="init", zh="初始化"),
+    "data": Text(en="data", zh="取数据"),
+    "forward": Text(en="forward", zh="前向"),
+    "backward": Text(en="backward", zh="反向"),
+    "optimizer": Text(en="optimizer", zh="优化器"),
+    "checkpoint": Text(en="checkpoint", zh="检查点"),
+    "eval": Text(en="eval", zh="评测"),
+    "logging": Text(en="logging", zh="日志"),
+    "other": Text(en="other", zh="其他"),
+    "gc": Text(en="gc", zh="垃圾回收"),
+    "compile": Text(en="compile", zh="编译"),
+    "communication": Text(en="communication", zh="通信"),
+    "profiler": Text(en="profiler", zh="分析器"),
+}
+"""Phases that a loop marks. Names of one's own are as they are."""
+
+
+def phase(name: str) -> Text:
+    """What a phase is called."""
+    return PHASE.get(name, Text(en=name, zh=name))
+
+
 NO_STEPS = Text(
     en="No steps were marked, so warm-up cannot be told from steady state: the confidence is low.",
     zh="没有步标记，无法区分预热与稳态，因此置信度低。",

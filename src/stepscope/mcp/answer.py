@@ -152,8 +152,8 @@ def explanation(rule: Rule, lang: Lang) -> dict[str, Any]:
         "remedies": [{"text": each.text.in_(lang), **dict(gates(each, lang))} for each in rule.remedies],
         "next": [call("doctor", "what this machine can record")],
     }
-    if rule.question is not None:
-        answer["open"] = clauses(rule.question.settled_by, lang)
+    if rule.questions:
+        answer["open"] = clauses([c for each in rule.questions for c in each.settled_by], lang)
     return fitted(answer, ("checks", "remedies"))
 
 

@@ -114,7 +114,8 @@ class RankMarks:
 
     `open_*` is what it was in at the last record: the phase of a hang. `num_lost` records were overwritten
     before they were read. `is_alive`: its writer still holds the ring; `None` where that is not known.
-    `exit_ns` is when it said that it ends, `None` where it did not.
+    `exit_ns` is when it said that it ends, `None` where it did not; `gone_ns` when somebody beside it saw
+    that its writer was gone, `None` where nobody did, or nobody looked.
     """
 
     identity: Identity
@@ -133,6 +134,7 @@ class RankMarks:
     open_phase: str | None = None
     open_since_ns: int | None = None
     is_alive: bool | None = None
+    gone_ns: int | None = None
     num_lost: int = 0
     clock_steps_ns: tuple[int, ...] = ()
     """Jumps of the wall clock against the monotonic one."""

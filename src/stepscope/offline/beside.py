@@ -140,7 +140,7 @@ def _of_spool(path: str, job: str | None) -> Read:
     except StepscopeError as error:
         return refused(path, error, "telemetry")
     parts = tuple(_tidy(part) for part in found.telemetry)
-    marks = tuple(marks_of_batches(found.marks))
+    marks = tuple(marks_of_batches(found.marks, found.ends))
     given = _input(parts, path, found.content.num_bytes, found.content.digest)
     starts = [each.start_ns for each in marks if each.start_ns is not None]
     ends = [each.last_ns for each in marks if each.last_ns is not None]

@@ -236,6 +236,22 @@ HOST_COUNTERS = Capture(
     command="stepscope diagnose {folder} --telemetry host.prom",
 )
 
+HOSTS_OF_RANKS = Capture(
+    text=Text(
+        en="The counters of the ranks' hosts over the same time as the trace: processor busy and run queue, "
+        "major page faults, disks, the container's throttling (node_exporter, cAdvisor, or stepscope's "
+        "agent).",
+        zh="与 trace 同一时段各 rank 所在主机的计数器：处理器忙碌率与运行队列、主缺页、磁盘、容器的 CPU 限流"
+        "（node_exporter、cAdvisor，或 stepscope 的 agent）。",
+    ),
+    brief=Text(
+        en="the counters of the ranks' hosts over the same time (processor busy, run queue, major faults, "
+        "throttling of the container; node_exporter)",
+        zh="同一时段各 rank 所在主机的计数器（处理器忙碌率、运行队列、主缺页、容器限流；node_exporter）",
+    ),
+    command="stepscope diagnose {folder} --telemetry host.prom",
+)
+
 RUN_LOG = Capture(
     text=Text(
         en="The training log with a time in front of each line that states a step.",

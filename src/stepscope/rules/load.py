@@ -12,9 +12,9 @@ from types import ModuleType
 from typing import Any
 
 from stepscope.model.error import StepscopeError, UsageError
-from stepscope.model.feature import Clause, Feature
+from stepscope.model.feature import Clause
 from stepscope.rules import catalog as shipped
-from stepscope.rules.rule import Question, Remedy, Rule
+from stepscope.rules.rule import Remedy, Rule
 
 GROUP = "stepscope.rules"
 
@@ -142,15 +142,7 @@ def _with_threshold(rule: Rule, name: str, value: object) -> Rule:
         remedies=mended(rule.remedies),
         on_host=None if host is None else replace(host, remedies=mended(host.remedies)),
         readings=tuple(replace(r, only_if=moved(r.only_if)) for r in rule.readings),
-        question=_moved_question(rule.question, feature, value),
+        questions=tuple(
+            replace(q, only_if=moved(q.only_if), settled_by=moved(q.settled_by)) for q in rule.questions
+        ),
     )
-
-
-def _moved_question(question: Question | None, feature: Feature, value: float) -> Question | None:
-    if question is None:
-        return None
-
-    def moved(clauses: tuple[Clause, ...]) -> tuple[Clause, ...]:
-        return tuple(c.at(value) if c.feature is feature else c for c in clauses)
-
-    return replace(question, only_if=moved(question.only_if), settled_by=moved(question.settled_by))

@@ -78,6 +78,9 @@ NUMBERS: Mapping[Feature, Number] = {
     t.compute_busy_p95: _row("its 95th percentile", "其第 95 百分位", BUSY),
     t.compute_busy_quiet_share: _row("readings under 5 % busy", "忙碌率低于 5 % 的采样占比", BUSY),
     t.compute_busy_five_minutes: _row("its least five-minute mean", "其五分钟均值的最小值", BUSY),
+    t.quiet_five_minutes: _row(
+        "of its least used five minutes under 5 % busy", "其最空闲五分钟内忙碌率低于 5 % 的占比", BUSY
+    ),
     t.busy_below_peers: _row(
         "busy below the median of the other devices by", "忙碌率低于其他设备中位数", PEERS
     ),

@@ -49,6 +49,11 @@ HARDLY_BUSY = Text(
     zh="自定：五分钟均值 5 %，为 SageMaker Debugger 的 LowGPUUtilization 规则下限的一半（原本针对第 5 "
     "百分位）",
 )
+MOSTLY_QUIET = Text(
+    en="our choice, half of five minutes under 5 % busy: the device rests for longer than it works, whatever "
+    "the mean; shorter pauses are judged by their share of the steps",
+    zh="自定，五分钟中有一半低于 5 %：无论均值如何，设备休息的时间都多于工作；更短的停顿按其占步的比例判定",
+)
 MOST_OF_IT = Text(
     en="our choice, half of the time without work: then it is most of the reason",
     zh="自定，空闲时间的一半：此时它就是主要原因",
@@ -56,6 +61,10 @@ MOST_OF_IT = Text(
 STANDSTILL = Text(
     en="our choice: half a minute, so that a slow step or a pause in a log is none yet",
     zh="自定：半分钟，慢步或日志的短暂停顿还不算",
+)
+HOST_KNOWN = Text(
+    en="known at all: then busy-cores and cpu-quota have been judged",
+    zh="只要已知：busy-cores 与 cpu-quota 即已判定",
 )
 BELOW_PEERS = Text(
     en="our choice: 30 points under the others, for devices of one job that do the same work differ by a few",

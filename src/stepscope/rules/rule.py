@@ -112,7 +112,8 @@ class Reading:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """What stays open although the rule fired: settled only where all of `settled_by` are known to hold,
-    never where it is empty. Asked only where all of `only_if` are.
+    never where it is empty. Asked only where all of `only_if` are; `where_unexplained`: and only where no
+    other finding is the cause of this one, which is known only when all rules have been judged.
 
     `capture` would settle it; `with_all_ranks` instead where every rank of the job was given already.
     `doubt` is what to say where the rule's own cause is in doubt until it is settled: then confidence is low.
@@ -120,7 +121,8 @@ class Question:
 
     only_if: tuple[Clause, ...] = ()
     settled_by: tuple[Clause, ...] = ()
-    missing: tuple[str, ...]
+    where_unexplained: bool = False
+    missing: tuple[str, ...] = ()
     capture: Capture
     with_all_ranks: Capture | None = None
     doubt: Text | None = None
@@ -162,7 +164,8 @@ class Rule:
     is_bound: bool = False
     """The cost is the most that a change can win, and not time that was lost: gains begin at nothing."""
     readings: tuple[Reading, ...] = ()
-    question: Question | None = None
+    questions: tuple[Question, ...] = ()
+    """What stays open: the first that is decides what to record next."""
     shows: tuple[Feature, ...] = ()
     checks: tuple[Text, ...] = ()
     remedies: tuple[Remedy, ...] = ()
@@ -207,7 +210,7 @@ class Rule:
         remedies = (*self.remedies, *(self.on_host.remedies if self.on_host else ()))
         gates = [c for r in remedies for c in (*r.only_if, *r.unless, r.clears)]
         read = [c for r in self.readings for c in r.only_if]
-        asked = (*self.question.only_if, *self.question.settled_by) if self.question else ()
+        asked = [c for q in self.questions for c in (*q.only_if, *q.settled_by)]
         return (*self.when, *self.unless, *self.corroborated_by, *gates, *read, *asked)
 
     def features(self) -> tuple[Feature, ...]:
@@ -230,8 +233,14 @@ class Finding:
     evidence: tuple[report.Evidence, ...]
     unknown: tuple[Clause, ...]
     remedies: tuple[Remedy, ...]
-    is_settled: bool
+    open: tuple[Question, ...] = ()
+    """Questions that the facts do not settle."""
     title_with_all_ranks: Text | None = None
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the facts leave nothing open."""
+        return not self.open
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +285,6 @@ def judge(rule: Rule, facts: Facts) -> Finding | Clear | Undecided:
         (r for r in rule.readings if all(c.known(facts) is True for c in r.only_if)),
         None,
     )
-    question = rule.question
     return Finding(
         rule=rule,
         title=reading.title if reading else rule.title,
@@ -288,7 +296,7 @@ def judge(rule: Rule, facts: Facts) -> Finding | Clear | Undecided:
         ),
         unknown=(*unchecked, *unmeasured),
         remedies=tuple(r for r in rule.remedies if r.is_offered(facts)),
-        is_settled=question is None or _is_settled(question, facts),
+        open=tuple(question for question in rule.questions if not _is_settled(question, facts)),
         title_with_all_ranks=reading.with_all_ranks if reading else None,
     )
 

@@ -16,7 +16,7 @@ from stepscope.model.error import StepscopeError, UsageError
 from stepscope.model.redact import without_secrets
 from stepscope.model.text import Lang
 from stepscope.run import folder as folders
-from stepscope.run.answer import captured, diagnosed, interrupted, why_none, with_commands
+from stepscope.run.answer import captured, diagnosed, why_none, with_commands
 from stepscope.run.capture import Watch
 from stepscope.run.child import NOT_FOUND, NOT_RUN, Child
 from stepscope.run.environment import attached_folder, is_off, of_command
@@ -98,12 +98,15 @@ def _answer(
         return Done(done.code, lines=[*lines, why_none(folder, off, options.lang)])
     try:
         found = diagnosed(
-            folder, options.lang, redact_key=options.redact_key, keep_identities=options.keep_identities
+            folder,
+            options.lang,
+            redact_key=options.redact_key,
+            keep_identities=options.keep_identities,
+            was_interrupted=done.code == INTERRUPT,
         )
     except StepscopeError as error:
         return Done(done.code, lines=[*lines, str(error)])
-    report = with_commands(found, folder, words)
-    return Done(done.code, interrupted(report) if done.code == INTERRUPT else report, lines)
+    return Done(done.code, with_commands(found, folder, words), lines)
 
 
 def _kept(folder: folders.Folder, target: Path) -> list[str]:

@@ -71,7 +71,12 @@ def captured(folder: Folder) -> list[Path]:
 
 
 def diagnosed(
-    folder: Folder, lang: Lang, *, redact_key: str | None = None, keep_identities: bool = False
+    folder: Folder,
+    lang: Lang,
+    *,
+    redact_key: str | None = None,
+    keep_identities: bool = False,
+    was_interrupted: bool = False,
 ) -> Diagnosed:
     """The report of all that the run left: marks of every rank, and the capture where there is one."""
     from stepscope import offline
@@ -82,21 +87,9 @@ def diagnosed(
         lang=lang,
         redact_key=redact_key,
         keep_identities=keep_identities,
+        was_interrupted=was_interrupted,
         shown_as={str(each): each.name for each in files},
     )
-
-
-def interrupted(report: Report) -> Report:
-    """The report of a command that Ctrl-C ended: ranks that their launcher killed then were not lost."""
-    from stepscope.analyse.marked.log import INTERRUPTED, KILLED
-
-    events = tuple(
-        replace(each, severity="info", text=each.text.replace(KILLED, INTERRUPTED))
-        if each.kind == "exit" and each.text.endswith(KILLED)
-        else each
-        for each in report.events
-    )
-    return replace(report, events=events)
 
 
 def with_commands(found: Diagnosed, folder: Folder, words: Sequence[str]) -> Report:

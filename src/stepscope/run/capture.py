@@ -52,7 +52,8 @@ def wanted(report: Report) -> Request | None:
     if fired:
         catalog = load_catalog()
         rules = [catalog[each] for each in sorted(fired)]
-        return least(replace(r, needs=r.question.capture if r.question else r.needs) for r in rules)
+        needed = [(r, [q.capture for q in r.questions] or [r.needs]) for r in rules]
+        return least(replace(r, needs=each) for r, captures in needed for each in captures)
     return Request(num_steps=FEW_STEPS + 1) if report.verdict.class_ == "undecided" else None
 
 

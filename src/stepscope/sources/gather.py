@@ -237,7 +237,8 @@ class Gathering:
         gone: dict[Key, list[Series]] = {}
         for each in lasting:
             own_ns = int(np.median(np.diff(each.at_ns))) if len(each) > 1 else usual_ns
-            slack_ns = _LATE * max(own_ns, usual_ns)
+            # In whole numbers: a time of today as a float is off by a hundred nanoseconds.
+            slack_ns = int(_LATE * max(own_ns, usual_ns))
             # Within one scrape all times are one, so one that lacks there was not there.
             within_scrape = time == "scrape" and last[id(each)] < host_end[each.owner.host]
             if within_scrape or last[id(each)] < source_end - slack_ns:

@@ -45,13 +45,33 @@ def marks_of_ring(path: str) -> RankMarks:
     )
 
 
-def marks_of_batches(batches: Sequence[batch.Marks]) -> list[RankMarks]:
+def marks_of_batches(batches: Sequence[batch.Marks], ends: Sequence[batch.Happened] = ()) -> list[RankMarks]:
     """The rings that these batches are of, in the order in which they are first named. A record that came
-    twice counts once; one that never came is counted as lost."""
+    twice counts once; one that never came is counted as lost. `ends` are what the agent said of ranks that
+    ended: when it saw that a writer was gone."""
     rings: dict[tuple[str, str], list[batch.Marks]] = {}
     for each in batches:
         rings.setdefault((each.host, each.ring), []).append(each)
-    return [_of_ring(sorted(mine, key=lambda each: each.seq)) for mine in rings.values()]
+    found = [(host, _of_ring(sorted(mine, key=lambda each: each.seq))) for (host, _), mine in rings.items()]
+    return [replace(marks, gone_ns=_gone_ns(marks, host, ends)) for host, marks in found]
+
+
+_SAYS_WHO = ("job", "run", "rank", "restart")
+
+
+def _gone_ns(marks: RankMarks, host: str, ends: Sequence[batch.Happened]) -> int | None:
+    """When the agent of this host saw that it was gone: the first such time after its last mark."""
+    if marks.is_alive is not False or marks.last_ns is None:
+        return None
+    said = {name: value for name in _SAYS_WHO if (value := getattr(marks.identity, name)) is not None}
+    times = [
+        each.at_ns
+        for each in ends
+        if each.host == host
+        and each.at_ns >= marks.last_ns
+        and all(each.labels.get(name) == str(value) for name, value in said.items())
+    ]
+    return min(times, default=None)
 
 
 def _of_ring(batches: Sequence[batch.Marks]) -> RankMarks:

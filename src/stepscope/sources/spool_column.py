@@ -206,10 +206,13 @@ class Whole:
         return sorted(found, key=lambda part: -part.num_samples)
 
     def _give_events(self, gatherings: Mapping[tuple[str, str], Gathering]) -> None:
+        has_lines = {(each.host, each.log) for each in self.lines}
         for each in self.events:
             kind = EVENTS.get(each.what)
             if kind is None or each.owner is None:
                 continue
+            if (each.host, each.labels.get("log")) in has_lines:
+                continue  # the line itself is here, and read as a log
             owner = self._owner(each.owner, each.host)
             of_host = [g for (host, _), g in gatherings.items() if host == each.host]
             best = next((g for g in of_host if owner.key in g.owners), None) or next(iter(of_host), None)

@@ -230,6 +230,7 @@ def has_telemetry(report_: report.Report) -> bool:
         report_.signals,
         report_.events,
         report_.progress,
+        report_.own_cost,
         report_.patterns,
         report_.walks,
         report_.hints,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 
+from stepscope.analyse.marked_cost import LEAST_GROUPS
 from stepscope.model import report
 from stepscope.model.signal import SIGNALS
 from stepscope.model.text import Lang, duration, number, percent
@@ -27,6 +28,7 @@ from stepscope.views.counter import (
     pattern_rows,
     used,
 )
+from stepscope.views.detail_marks import marks_text
 from stepscope.views.detail_signal import signal_text
 from stepscope.views.label import brackets, colon, counted, joined, listed, word
 from stepscope.views.label_signal import (
@@ -243,6 +245,49 @@ def progress_lines(report_: report.Report, lang: Lang, text: _Name = str) -> lis
     ]
 
 
+def own_cost_lines(report_: report.Report, lang: Lang) -> list[str]:
+    """What stepscope itself cost, a line a rank."""
+    is_zh = lang == "zh"
+    lines = []
+    for each in report_.own_cost:
+        told = []
+        if each.num_groups is not None:
+            told.append(_marks(each, is_zh))
+        if each.num_captures is not None:
+            num, stall = each.num_captures, each.stall_ns
+            captures = f"{num} 次采集" if is_zh else f"{num} capture{'' if num == 1 else 's'}"
+            held = (
+                ""
+                if stall is None
+                else f"，共阻塞 {duration(stall)}"
+                if is_zh
+                else f" held the loop up for {duration(stall)}"
+            )
+            told.append(captures + held)
+        who = "" if each.rank is None else f"{word('rank', lang)} {each.rank}{colon(lang)}"
+        lines.append(who + ("；" if is_zh else "; ").join(told))
+    return lines
+
+
+def _marks(each: report.OwnCost, is_zh: bool) -> str:
+    num = each.num_groups
+    low, high, step = each.marks_low_ns, each.marks_high_ns, each.step_ns
+    if low is None or high is None or not step:
+        if is_zh:
+            return f"标记的开销在此无法分辨（对照组：{num}，至少需 {LEAST_GROUPS}）"
+        few = f"groups of blocks: {num}, at least {LEAST_GROUPS} are needed"
+        return f"what marks cost is not resolvable here ({few})"
+    interval = f"{100 * low / step:+.2f} … {100 * high / step:+.2f} %"
+    if each.marks_ns is None:
+        if is_zh:
+            return f"标记的开销在此无法分辨（95 % 区间为一步的 {interval}，{num} 组）"
+        return f"what marks cost is not resolvable here (95 % interval {interval} of a step, {num} groups)"
+    share = f"{100 * each.marks_ns / step:+.2f} %"
+    if is_zh:
+        return f"标记占一步的 {share}（95 % 区间 {interval}，{num} 组）"
+    return f"marks take {share} of a step (95 % interval {interval}, {num} groups of blocks)"
+
+
 def _progress(each: report.Progress, lang: Lang) -> list[str]:
     is_zh = lang == "zh"
     of = "" if each.total_steps is None else f"{each.total_steps:,}"
@@ -296,7 +341,7 @@ def event_line(group: EventGroup, lang: Lang, text: _Name = str) -> str:
         times = f"{group.count:,} 次" if lang == "zh" else f"{group.count:,} times"
         when = joined((times, between(group.first.at_ns, last.at_ns, lang)), lang)
     head = joined((f"[{word(last.severity, lang)}] {kind}", when, event_owner(last, lang)), lang)
-    return f"{head}{colon(lang)}{text(last.text)}"
+    return f"{head}{colon(lang)}{text(marks_text(last.text, lang))}"
 
 
 def event_lines(

@@ -14,6 +14,7 @@ from stepscope.model import report
 from stepscope.model.text import Lang
 from stepscope.views.chinese import in_chinese
 from stepscope.views.detail_job import JOB
+from stepscope.views.detail_marks import MARKS, marks_text
 from stepscope.views.detail_snapshot import SNAPSHOT_ERROR, SNAPSHOT_MEND
 
 _DAMAGE: tuple[tuple[str, str], ...] = (
@@ -26,6 +27,7 @@ _DAMAGE: tuple[tuple[str, str], ...] = (
 ISSUE: tuple[tuple[str, str], ...] = (
     *_DAMAGE,
     *JOB,
+    *MARKS,
     # trace/load.py and trace/assemble.py: what the file lost
     (
         r"(\d+) bytes of it hold no event that can be read: device work of any step may be among the others: "
@@ -227,6 +229,8 @@ WITHHELD: Mapping[str, str] = {
     "或能记录图节点的较新 CUPTI",
     "nsys profile --cuda-graph-trace=node: it records graph nodes": "nsys profile --cuda-graph-trace=node"
     "（可记录图节点）",
+    "the step rings of the run beside it: their marks say where the host was": "同一次运行的步环文件："
+    "其中的标记说明主机当时在做什么",
     "the whole trace": "完整的 trace",
     "a trace of a run that calls torch.cuda.synchronize() once a step, or of a newer CUPTI": "每步调用一次 "
     "torch.cuda.synchronize() 的 trace，或较新 CUPTI 的 trace",
@@ -330,12 +334,15 @@ def withheld_why(withheld: report.Withheld, lang: Lang) -> str:
     """Why a number is withheld; where an issue is the reason, what that issue says."""
     if lang == "en":
         return withheld.why
+    told = marks_text(withheld.why, lang)
+    if told != withheld.why:
+        return told
     return WITHHELD.get(withheld.why) or _issue(withheld.why)
 
 
 def settling(text: str, lang: Lang) -> str:
     """What would settle a question."""
-    return WITHHELD.get(text, text) if lang == "zh" else text
+    return WITHHELD.get(text) or marks_text(text, lang) if lang == "zh" else text
 
 
 COMMENT: tuple[tuple[str, str], ...] = (

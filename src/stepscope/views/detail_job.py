@@ -6,6 +6,7 @@ import re
 
 from stepscope.model.text import Lang
 from stepscope.views.chinese import in_chinese
+from stepscope.views.detail_marks import MARKS
 
 # `ranks 0-3, 8` as the join lists them: its commas are no ends of clauses.
 _RANKS = r"(ranks? \d+(?:-\d+)?(?:, \d+(?:-\d+)?)*)"
@@ -100,7 +101,7 @@ def job_why(why: str, lang: Lang) -> str:
     """Why a number about several ranks is withheld or doubtful; what is in no table stays as written."""
     if lang == "en":
         return why
-    return _with(in_chinese(why, JOB))
+    return _with(in_chinese(why, (*JOB, *MARKS)))
 
 
 _LISTED = re.compile(r"ranks? [\d\-, ]+\d(?: with ranks? [\d\-, ]+\d)*")

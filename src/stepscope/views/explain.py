@@ -110,7 +110,7 @@ def facts(rule: Rule, lang: Lang) -> list[tuple[str, str]]:
         ("fires", clauses(rule.when, lang)),
         ("unless", clauses(rule.unless, lang)),
         ("corroborated", clauses(rule.corroborated_by, lang)),
-        ("open", clauses(rule.question.settled_by, lang) if rule.question else ""),
+        ("open", clauses([c for each in rule.questions for c in each.settled_by], lang)),
         ("cost", rule.cost.name if rule.cost is not None else ""),
         ("also_shown", listed((feature.name for feature in rule.shows), lang)),
         # What costs no time is no answer to why a step is slow: it has a severity of its own.

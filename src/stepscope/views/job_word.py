@@ -9,6 +9,7 @@ from stepscope.model import report
 from stepscope.model.report import IDLE_CAUSES
 from stepscope.model.text import Lang, Text, duration, percent
 from stepscope.views.detail_job import job_why
+from stepscope.views.detail_marks import marked_name
 from stepscope.views.job import (
     WAIT,
     WAIT_HIDDEN,
@@ -157,7 +158,7 @@ def straggler_line(row: report.Straggler, lang: Lang, name: Callable[[str], str]
     cost = "" if row.share is None else f"{word('costs', lang)} {percent(row.share)}"
     why = REASON[row.reason].in_(lang) if row.reason in REASON else name(row.reason)
     if row.culprit is not None:
-        why += brackets(name(readable(row.culprit, _NAME)), lang)
+        why += brackets(name(readable(marked_name(row.culprit, lang, is_marked=False), _NAME)), lang)
     head = rank_name(row.rank, lang) + brackets(place_of(row, lang), lang)
     late = f"落后 {by}" if lang == "zh" else f"late by {by}"
     return f"{head}{colon(lang)}" + joined(

@@ -206,6 +206,7 @@ HEALTH_CODE: Mapping[str, Text] = {
     "partial_step": Text(en="partial steps", zh="不完整的步"),
     "no_device_data": Text(en="no device activity", zh="没有设备活动"),
     "no_steps": Text(en="no step marks", zh="没有步标记"),
+    "light_capture": Text(en="light capture", zh="轻量采集"),
     "graph_underrecorded": Text(en="graph replays not fully recorded", zh="图重放记录不全"),
     "unrecorded_or_dependent_work": Text(en="unrecorded or dependent work", zh="未记录或有依赖的任务"),
     "no_host_rows": Text(en="only calls on the host", zh="主机只录到调用"),

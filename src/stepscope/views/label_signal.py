@@ -157,6 +157,9 @@ WORDS: Mapping[str, Text] = {
     "over_time": _T(en="Signals over time", zh="信号随时间的变化"),
     "samples": _T(en="samples (covering)", zh="样本（覆盖）"),
     "progress": _T(en="Job progress, by its logs", zh="作业进度（据日志）"),
+    "own_cost": _T(
+        en="Own cost of stepscope, measured in this run", zh="stepscope 自身开销（在本次运行中测得）"
+    ),
     "events": _T(en="Events", zh="事件"),
     "patterns": _T(en="Patterns", zh="四种模式"),
     "as_written": _T(en="as written", zh="原文阈值"),

@@ -30,6 +30,7 @@ from stepscope.views.phrase import (
     compact,
     compact_head,
     cost_of,
+    culprit_name,
     evidence_head,
     evidence_lines,
     gain_of,
@@ -280,7 +281,7 @@ def _meanwhile(finding: report.Finding, lang: Lang) -> list[str]:
     steps = (finding.cost.num_steps if finding.cost is not None else None) or 1
     note = brackets(word("nested", lang), lang) if len(finding.culprits) > 1 else ""
     lines = [
-        f"- {code(readable(each.name, _NAME_WIDTH))} {duration(each.time_ns / steps)}"
+        f"- {code(readable(culprit_name(each, finding, lang), _NAME_WIDTH))} {duration(each.time_ns / steps)}"
         for each in finding.culprits
     ]
     return ["", f"{word('meanwhile', lang)}{note}{colon(lang)}".rstrip(), "", *lines]

@@ -20,6 +20,7 @@ from stepscope.views.counter_word import (
     hint_lines,
     lag_lines,
     more_line,
+    own_cost_lines,
     owner_table,
     pattern_lines,
     pattern_table,
@@ -48,6 +49,8 @@ def sections(
         made.append(fold(say("events", lang), [*lines, *_more(num_more, lang)]))
     if progress := progress_lines(report_, lang, text):
         made.append(fold(say("progress", lang), [f"- {line}" for line in progress]))
+    if costs := own_cost_lines(report_, lang):
+        made.append(fold(say("own_cost", lang), [f"- {line}" for line in costs]))
     if counters := _counters(report_, lang, text):
         made.append(fold(html(counters_head(report_, lang)), counters))
     if report_.patterns:

@@ -8,6 +8,7 @@ from stepscope.diagnose.word import HOST_ONLY, part_of, whose
 from stepscope.model import report
 from stepscope.model.text import Lang, duration, number, percent, scaled
 from stepscope.views.detail import issue_detail, patch_line, settling
+from stepscope.views.detail_marks import marked_name
 from stepscope.views.label import ORIGIN, UNIT, brackets, colon, counted, health_code, joined, listed, word
 from stepscope.views.shape import (
     CardParts,
@@ -91,6 +92,11 @@ def compact(row: report.Accounting, report_: report.Report, lang: Lang) -> list[
     cause = "" if largest is None else f"{cause_of(row, largest[0], lang)} {percent(largest[1] / whole)}"
     each = duration(per_step(row, row.total_ns))
     return [owner_of(row, report_, lang), each, *(percent(time / whole) for time in times), cause]
+
+
+def culprit_name(each: report.Named, finding: report.Finding, lang: Lang) -> str:
+    """What ran meanwhile: of a finding of marks a phase, in the reader's language."""
+    return marked_name(each.name, lang, is_marked="marks" in finding.subject.devices)
 
 
 def cause_of(row: report.Accounting, part: str, lang: Lang) -> str:

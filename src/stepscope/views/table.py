@@ -201,6 +201,7 @@ _TABLES: dict[str, tuple[type[msgspec.Struct], tuple[str, ...], _Source]] = {
     "telemetry_clocks": (report.TelemetryClock, (), _in("clocks", "telemetry")),
     "events": (report.Event, (), _plain("events")),
     "progress": (report.Progress, (), _plain("progress")),
+    "own_cost": (report.OwnCost, (), _plain("own_cost")),
     "patterns": (report.Pattern, (), _plain("patterns")),
     "pattern_evidence": (report.Evidence, ("pattern", "side", "device.uuid"), _pattern_evidence),
     "walks": (WalkStation, ("walk", "title"), _walks),

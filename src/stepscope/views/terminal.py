@@ -37,6 +37,7 @@ from stepscope.views.phrase import (
     compact,
     compact_head,
     cost_of,
+    culprit_name,
     evidence_head,
     evidence_lines,
     gain_of,
@@ -276,7 +277,7 @@ def _meanwhile(page: Page, finding: report.Finding) -> None:
     wide = max(len(time) for time in times)
     for place, (each, time) in enumerate(zip(finding.culprits, times, strict=True)):
         # One event to begin with; the others are in the JSON report.
-        who = _placed(page, each.name, each.span if place == 0 else None, 6 + wide)
+        who = _placed(page, culprit_name(each, finding, lang), each.span if place == 0 else None, 6 + wide)
         page.line(f"{time:>{wide}}  {who}", indent=4)
 
 

@@ -24,6 +24,7 @@ from stepscope.views.counter_word import (
     hint_lines,
     lag_lines,
     more_line,
+    own_cost_lines,
     owner_table,
     pattern_lines,
     pattern_table,
@@ -55,6 +56,11 @@ def job_lines(page: Page, report_: report.Report) -> None:
         page.gap()
         page.line(say("progress", lang), "bold")
         for line in progress:
+            page.line(line, indent=_INDENT)
+    if costs := own_cost_lines(report_, lang):
+        page.gap()
+        page.line(say("own_cost", lang), "bold")
+        for line in costs:
             page.line(line, indent=_INDENT)
 
 

@@ -272,3 +272,19 @@ def test_of_a_silence_what_lies_in_a_pause_is_told() -> None:
     assert beside.silence(START, START + 300 * SECOND, None, None) == {}
     assert beside.silence(START, START, saves, saves) == {}
     assert beside.silence(None, START, saves, saves) == {}
+
+
+def test_power_since_the_last_step_is_held_against_power_while_steps_went_on() -> None:
+    readings = one(
+        series("power_watts", [70.0] * 5 + [600.0] * 10 + [150.0] * 10),
+        series("compute_busy_ratio", [0.0] * 5 + [0.99] * 10 + [1.0] * 10),
+    )
+    readings = replace(readings, window_ns=SECOND)
+    first, last = int(readings.at_ns[4]), int(readings.at_ns[14])
+    assert beside.standstill(readings, first, last) == {
+        "standstill_busy_mean": 1.0,
+        "standstill_power_ratio": pytest.approx(0.25),
+    }
+    # Two readings since the last step tell nothing yet, nor does a run without steps.
+    assert beside.standstill(readings, first, int(readings.at_ns[22])) == {}
+    assert beside.standstill(readings, None, None) == {}

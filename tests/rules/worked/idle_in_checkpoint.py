@@ -4,30 +4,30 @@ from tests.rules.worked_runs import Run
 
 RUNS = (
     Run(
-        "a save to shared storage holds all ranks",
-        {"compute_busy_five_minutes": "0.01x2", "quiet_in_checkpoint": "0.95x2"},
+        "a save to shared storage for all of five minutes, and for four of them after a minute of steps",
+        {"quiet_five_minutes": "1 0.8", "quiet_in_checkpoint": "0.95x2"},
         "findingx2",
     ),
     Run(
         "as quiet, and no checkpoint in the log",
-        {"compute_busy_five_minutes": "0.01", "quiet_in_checkpoint": "0"},
+        {"quiet_five_minutes": "1", "quiet_in_checkpoint": "0"},
         "clear",
         is_near_miss=True,
     ),
     Run(
         "checkpoints beside a device that works",
-        {"compute_busy_five_minutes": "0.8", "quiet_in_checkpoint": "1"},
+        {"quiet_five_minutes": "0.2", "quiet_in_checkpoint": "1"},
         "clear",
         is_near_miss=True,
     ),
     Run(
         "just missed, and just met",
-        {"compute_busy_five_minutes": "0.0501 0.05", "quiet_in_checkpoint": "0.50x2"},
+        {"quiet_five_minutes": "0.4999 0.50", "quiet_in_checkpoint": "0.50x2"},
         "clear finding",
     ),
     Run(
         "no log",
-        {"compute_busy_five_minutes": "0.01", "quiet_in_checkpoint": "_"},
+        {"quiet_five_minutes": "1", "quiet_in_checkpoint": "_"},
         "undecided",
     ),
 )

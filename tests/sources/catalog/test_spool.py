@@ -162,6 +162,21 @@ def test_an_xid_and_the_kernels_line_of_it_are_an_event_and_a_log(tmp_path: Path
     assert (told.code, told.at_ns, told.host) == (79, START_NS + 5 * NS + 7000, HOST)
 
 
+def test_what_the_kernel_said_is_told_once_although_it_leaves_the_node_twice(tmp_path: Path) -> None:
+    at_ns = START_NS + 5 * NS
+    xid = msgspec.structs.replace(
+        event("Xid 79"), what="xid", code=79, owner=device(1), at_ns=at_ns, labels={"log": "kernel"}
+    )
+    said = "4,1234,98765,-;NVRM: Xid (PCI:0000:54:00): 79, pid=1, name=python, GPU has fallen off the bus."
+    lines = Lines("", 0, HOST, "kernel", "kmsg", [at_ns], [said])
+    found = read_spool(str(_write(tmp_path / "s", [_power([600] * 9, rank=1), xid, lines])))
+    assert [mark for part in found.telemetry for mark in part.marks] == []
+    assert [told.code for log in found.logs for told in log.events] == [79]
+    # Where the line was lost, the event is what is left of it.
+    alone = read_spool(str(_write(tmp_path / "t", [_power([600] * 9, rank=1), xid])))
+    assert [mark.code for part in alone.telemetry for mark in part.marks] == [79]
+
+
 def test_what_the_agent_gave_up_is_told(tmp_path: Path) -> None:
     rows = [_power([float(n)] * 40, 40 * n) for n in range(100)]
     folder = _write(tmp_path / "s", rows, segment_bytes=2000, max_bytes=8000)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from stepscope.agent import process
 from stepscope.agent.context import Context
+from stepscope.agent.job import AGENT
 from stepscope.agent.source import Kind, Reading, Sample, Source
 from stepscope.model.sample import Owner
 
@@ -19,7 +20,7 @@ class OwnSource:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._owner = Owner(kind="process", host=context.host, name="stepscope-agent")
+        self._owner = Owner(kind="process", host=context.host, name=AGENT)
 
     def read(self) -> Sequence[Reading]:
         tally = self._context.tally

@@ -40,6 +40,7 @@ class _Ring:
     rank: LiveRank
     last_ns: int
     has_exit: bool = False
+    was_alive: bool = False
     family_mono_ns: int | None = None
 
 
@@ -107,6 +108,7 @@ class RingSource:
             ring.rank.identity = identity
             self._context.jobs.put(ring.rank)
         if is_alive:
+            ring.was_alive = True
             self._attach(path, ring)
         records = part.records
         if len(records):
@@ -146,7 +148,9 @@ class RingSource:
         if ring.has_exit:
             end_ns, text = ring.last_ns, f"{title} ended"
         elif is_there:
-            end_ns, text = reading.at_ns, f"{title} ended without saying so: it was killed, or it crashed"
+            # Of one that was dead when it was found nobody knows when it died: not before its last mark.
+            end_ns = reading.at_ns if ring.was_alive else ring.last_ns
+            text = f"{title} ended without saying so: it was killed, or it crashed"
         else:
             end_ns, text = reading.at_ns, f"the ring of {title} was removed"
         self._context.jobs.end(path, end_ns)

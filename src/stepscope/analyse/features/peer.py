@@ -87,6 +87,12 @@ num_late_ranks = _number(
     "ranks",
     "How many ranks take turns in being late; 1 where it is always this one.",
 )
+is_lateness_untold = _number(
+    "is_lateness_untold",
+    "1",
+    "1 where nothing recorded says why the rank is late, or only that its host took longer (loader, batch, "
+    "launches, Python); 0 where its kernels or a pause of a known kind do.",
+)
 uneven_work_share = _number(
     "uneven_work_share",
     "ratio",

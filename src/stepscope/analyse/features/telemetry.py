@@ -37,6 +37,13 @@ compute_busy_five_minutes = _number(
     "telemetry",
     "The least mean of compute busy over five minutes; over all, where they are fewer.",
 )
+quiet_five_minutes = _number(
+    "quiet_five_minutes",
+    "ratio",
+    "telemetry",
+    "Share of the readings with the device hardly busy, in the five minutes in which it was used least. The "
+    "time before the first step counts only where the device worked ever since.",
+)
 busy_below_peers = _number(
     "busy_below_peers",
     "ratio",
@@ -351,6 +358,21 @@ seconds_without_step = _number(
 )
 missed_log_lines = _number(
     "missed_log_lines", "1", "log", "The same, in usual times between two lines that state a step."
+)
+killed_ranks = _number(
+    "killed_ranks",
+    "ranks",
+    "log",
+    "Ranks whose process is gone and never said that it ends, by their marks.",
+)
+standstill_busy_mean = _number(
+    "standstill_busy_mean", "ratio", "telemetry", "Compute busy since the last step."
+)
+standstill_power_ratio = _number(
+    "standstill_power_ratio",
+    "ratio",
+    "telemetry",
+    "Mean power since the last step against that while steps went on.",
 )
 quiet_while_stepping = _number(
     "quiet_while_stepping",

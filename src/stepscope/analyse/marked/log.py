@@ -105,8 +105,12 @@ def _events(marks: RankMarks, read_ns: int | None) -> list[LogEvent]:
             text += f" by an error{where}"
         found.append(event("exit", "exit", text, marks.exit_ns, "critical" if marks.has_failed else "info"))
     elif marks.is_alive is False and marks.last_ns is not None:
-        text = f"the process is gone and never said that it ends{where}{KILLED}"
-        found.append(event("exit", "killed", text, marks.last_ns, "critical", marks.open_step))
+        text = f"the process is gone and never said that it ends{where}"
+        at = max(marks.gone_ns or marks.last_ns, marks.last_ns)
+        if marks.was_interrupted:
+            found.append(event("exit", "interrupted", text + INTERRUPTED, at, step=marks.open_step))
+        else:
+            found.append(event("exit", "killed", text + KILLED, at, "critical", marks.open_step))
     elif marks.is_alive and read_ns is not None and marks.last_ns is not None:
         text = f"the process lives{where}"
         found.append(event("change", "alive", text, max(read_ns, marks.last_ns), step=marks.open_step))

@@ -13,9 +13,11 @@ from statistics import median_low
 import numpy as np
 
 from stepscope.analyse.marked.account import Accounted, is_at_intervals
+from stepscope.analyse.marked.cost import own_cost
 from stepscope.analyse.marked.meeting import Meetings, Met, clock_of, host_of, meetings, on_one_clock
 from stepscope.analyse.marked.peer import most_steps, peer_table
 from stepscope.analyse.marked.piece import PART, PART_OF_PHASE, pieces, tells_all
+from stepscope.analyse.marked.standing import Standing, standings
 from stepscope.analyse.marked.tile import Tiles, captured, tiles
 from stepscope.analyse.variation import variation
 from stepscope.model import report
@@ -30,10 +32,13 @@ STRAGGLER = "straggler"
 @dataclass(frozen=True, slots=True)
 class Marked:
     """The ranks of one run by their marks. `why_not` says why nobody is held against the others, where there
-    are several."""
+    are several. `stands` is where those were at last that did not end in order,
+    `costs` what stepscope itself cost them."""
 
     analyses: tuple[RankAnalysis, ...] = ()
     withheld: tuple[report.Withheld, ...] = ()
+    stands: tuple[Standing, ...] = ()
+    costs: tuple[report.OwnCost, ...] = ()
 
 
 NOT_MARKED = Marked()
@@ -42,9 +47,12 @@ NOT_MARKED = Marked()
 def analyse_marks(ranks: Sequence[RankMarks], steps: tuple[int, int] | None = None) -> Marked:
     """Every rank of one run; `steps` keeps only these numbers (inclusive). A rank without a whole step gives
     none."""
-    ranks = [each for each in on_one_clock(ranks) if len(each.steps)]
+    every = on_one_clock(ranks)
+    ranks = [each for each in every if len(each.steps)]
     left_out = frozenset().union(*(captured(each) for each in ranks)) if ranks else frozenset()
     tiled = [tiles(each, left_out) for each in ranks]
+    told = (own_cost(each, of) for each, of in zip(ranks, tiled, strict=True))
+    costs = tuple(each for each in told if each is not None)
     if steps is not None:
         pairs = [(r, _only(t, steps)) for r, t in zip(ranks, tiled, strict=True)]
         pairs = [(r, t) for r, t in pairs if len(t)]
@@ -63,7 +71,7 @@ def analyse_marks(ranks: Sequence[RankMarks], steps: tuple[int, int] | None = No
         _analysis(r, a, m, world, least, b, can_meet=met.why_not is None)
         for r, a, m, b in zip(ranks, accounts, met.rows, beyond, strict=True)
     )
-    return Marked(analyses, _withheld(met, tiled, len(numbers)))
+    return Marked(analyses, _withheld(met, tiled, len(numbers)), standings(every), costs)
 
 
 def _beyond(computed: Sequence[Mapping[str, int]]) -> list[str | None]:

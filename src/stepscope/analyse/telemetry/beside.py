@@ -118,6 +118,30 @@ def silence(
     }
 
 
+LEAST_STILL = 3
+"""Readings since the last step, and as many before it, without which power and use tell nothing of a stop."""
+
+
+def standstill(samples: Samples, first_step_ns: int | None, last_step_ns: int | None) -> dict[str, float]:
+    """`standstill_busy_mean` and `standstill_power_ratio`: how the device goes on since the last step. A
+    kernel that waits for a peer keeps it busy at a fraction of the power that steps took."""
+    if first_step_ns is None or last_step_ns is None:
+        return {}
+    at, half = samples.middle_ns, (samples.window_ns or samples.period_ns) // 2
+    since = at - half >= last_step_ns
+    during = (at + half <= last_step_ns) & (at - half >= first_step_ns)
+    found: dict[str, float] = {}
+    value = busy(samples)[since]
+    value = value[~np.isnan(value)]
+    if len(value) >= LEAST_STILL:
+        found["standstill_busy_mean"] = float(value.mean())
+    power = samples.column("power_watts")
+    now, before = (power[rows & ~np.isnan(power)] for rows in (since, during))
+    if len(now) >= LEAST_STILL and len(before) >= LEAST_STILL and before.mean() > 0:
+        found["standstill_power_ratio"] = float(now.mean() / before.mean())
+    return found
+
+
 def below_peers(busy_means: Mapping[int, float]) -> dict[int, dict[str, float]]:
     """Place -> `busy_below_peers`: the median of the others less its own; empty of fewer than two devices."""
     found = {}

@@ -60,7 +60,17 @@ def numbers(logs: Sequence[Log], end_ns: int | None) -> dict[str, float]:
         found["log_collective_timeouts"] = float(
             sum(e.what == "nccl_watchdog" for log in told for e in log.events)
         )
+    if len(told) < len(logs):
+        found["killed_ranks"] = float(sum(e.what == "killed" for log in logs for e in log.events))
     return found
+
+
+def has_ended_in_order(logs: Sequence[Log]) -> bool:
+    """Whether every rank that marks said that it ends, and none by an error."""
+    marked = [log for log in logs if log.format == "marks"]
+    return bool(marked) and all(
+        any(e.what == "exit" and e.severity == "info" for e in log.events) for log in marked
+    )
 
 
 def _silence(logs: Sequence[Log], progress: Progress, seconds: F64, end_ns: int | None) -> dict[str, float]:
@@ -72,6 +82,8 @@ def _silence(logs: Sequence[Log], progress: Progress, seconds: F64, end_ns: int 
     last = int(timed.max())
     others = [e.at_ns for log in logs for e in log.events if e.at_ns is not None]
     end = max([last, *others, *([end_ns] if end_ns is not None else [])])
+    if has_ended_in_order(logs):
+        end = last  # what a job does after its last step owes nobody another one
     found["seconds_without_step"] = (end - last) / 1e9
     between = np.diff(np.sort(timed))
     # Stamps of whole seconds repeat where lines come faster.

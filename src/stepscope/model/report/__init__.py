@@ -98,6 +98,7 @@ from stepscope.model.report.memory import (
 from stepscope.model.report.signal import (
     Event,
     Hint,
+    OwnCost,
     Pattern,
     PatternSide,
     Progress,
@@ -180,6 +181,7 @@ __all__ = [
     "OperatorShape",
     "Origin",
     "OutOfMemory",
+    "OwnCost",
     "Patch",
     "PatchKind",
     "PathPart",
@@ -286,6 +288,8 @@ class Report(Part, frozen=True, kw_only=True):
     """Empty without logs."""
     progress: tuple[Progress, ...] = field(default_factory=written)
     """One entry a log that states steps; empty without logs."""
+    own_cost: tuple[OwnCost, ...] = field(default_factory=written)
+    """One entry a rank whose marks tell what marking or captures cost it; empty without."""
     patterns: tuple[Pattern, ...] = field(default_factory=written)
     """The specified patterns of every device with telemetry; empty without."""
     walks: tuple[Walk, ...] = field(default_factory=written)

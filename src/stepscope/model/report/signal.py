@@ -147,6 +147,30 @@ class Hint(Part, frozen=True, kw_only=True):
     """The numbers."""
 
 
+class OwnCost(Part, frozen=True, kw_only=True):
+    """What stepscope itself cost one rank, measured in the run: its marks by blocks of steps without inner
+    marks, its captures by what they held the loop up."""
+
+    rank: int | None = None
+    """Absent where the rank is not known."""
+    num_groups: int | None = None
+    """Groups of neighbouring blocks that were compared; absent of a run without unmarked steps."""
+    step_ns: int | None = None
+    """Median time of an unmarked step; absent where fewer than two groups were compared."""
+    marks_ns: int | None = None
+    """What the inner marks of one step cost, which may be less than nothing by chance; absent where the run
+    cannot resolve it: of fewer than 10 groups, or where the interval is wider than 0.5 % of a step to a
+    side."""
+    marks_low_ns: int | None = None
+    """Lower end of its 95 % interval; absent where fewer than two groups were compared."""
+    marks_high_ns: int | None = None
+    """Upper end of its 95 % interval."""
+    num_captures: int | None = None
+    """Captures of this rank; absent where it had none."""
+    stall_ns: int | None = None
+    """For how long they held the loop up in all; absent where none of them says."""
+
+
 class Progress(Part, frozen=True, kw_only=True):
     """How a job went forward, by one log."""
 

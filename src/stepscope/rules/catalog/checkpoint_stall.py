@@ -97,7 +97,7 @@ RULE = Rule(
         ),
     },
     needs=FEW_STEPS,
-    explains=("periodic-stall", "slow-rank"),
+    explains=("idle-in-checkpoint", "periodic-stall", "slow-rank"),
     explains_peers=("waiting-for-peers",),
     on_host=OnHost(
         title=Text(en="Training stands still while a checkpoint is written", zh="训练在写检查点期间停住"),

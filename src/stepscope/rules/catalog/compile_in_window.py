@@ -63,7 +63,7 @@ RULE = Rule(
             only_if=(recompiling_steps <= 0,),
         ),
     ),
-    question=Question(settled_by=(recompiling_steps >= 0,), missing=("steady_state",), capture=FEW_STEPS),
+    questions=(Question(settled_by=(recompiling_steps >= 0,), missing=("steady_state",), capture=FEW_STEPS),),
     shows=(recompiling_steps, kernel_loading_share, cudnn_search_share),
     checks=(
         Text(

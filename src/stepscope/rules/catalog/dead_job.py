@@ -49,7 +49,7 @@ RULE = Rule(
         quiet_in_eval >= 0.50,
         quiet_before_steps >= 0.50,
     ),
-    question=Question(missing=("stacks_of_ranks",), capture=PY_SPY),
+    questions=(Question(missing=("stacks_of_ranks",), capture=PY_SPY),),
     shows=(num_foreign_processes, compute_busy_mean, steps_logged, memory_used_share),
     checks=(
         Text(

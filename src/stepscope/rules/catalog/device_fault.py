@@ -79,7 +79,7 @@ RULE = Rule(
     ),
     references={grave_xids: XID},
     needs=KERNEL_LOG,
-    explains=("no-progress",),
+    explains=("no-progress", "killed-process"),
     explains_peers=("no-progress", "waiting-for-peers"),
     signature=Signature(
         caption=Text(

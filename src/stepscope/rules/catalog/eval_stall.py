@@ -88,7 +88,7 @@ RULE = Rule(
         ),
     },
     needs=FEW_STEPS,
-    explains=("periodic-stall", "slow-rank"),
+    explains=("idle-in-evaluation", "periodic-stall", "slow-rank"),
     explains_peers=("waiting-for-peers",),
     on_host=OnHost(
         title=Text(en="Training stands still while an evaluation runs", zh="训练在评测期间停住"),

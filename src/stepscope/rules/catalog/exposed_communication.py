@@ -72,11 +72,13 @@ RULE = Rule(
             only_if=(bus_bandwidth_link_share >= 0.10,),
         ),
     ),
-    question=Question(
-        settled_by=(bus_bandwidth_link_share >= 0.10,),
-        missing=("collective_starts_of_peers", "nccl_transport"),
-        capture=ALL_RANKS,
-        with_all_ranks=TRANSPORT,
+    questions=(
+        Question(
+            settled_by=(bus_bandwidth_link_share >= 0.10,),
+            missing=("collective_starts_of_peers", "nccl_transport"),
+            capture=ALL_RANKS,
+            with_all_ranks=TRANSPORT,
+        ),
     ),
     shows=(bus_bandwidth_link_share, bus_bytes_per_second),
     checks=(

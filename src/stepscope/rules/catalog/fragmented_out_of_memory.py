@@ -75,7 +75,7 @@ RULE = Rule(
         ),
     },
     needs=RUN_LOG,
-    explains=("allocator-thrash", "memory-nearly-full"),
+    explains=("allocator-thrash", "memory-nearly-full", "killed-process"),
     signature=Signature(
         caption=Text(
             en="The memory is full of holes, and the next request fits into none.",

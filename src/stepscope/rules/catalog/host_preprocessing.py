@@ -46,14 +46,16 @@ RULE = Rule(
     when=(idle_preprocess_share >= 0.10,),
     corroborated_by=(sm_active_mean <= 0.70, host_cpu_busy >= 0.50),
     cost=idle_preprocess_share,
-    question=Question(
-        settled_by=(preprocess_named_share >= 0.50,),
-        missing=("python_functions",),
-        capture=STACKS,
-        doubt=Text(
-            en="Nothing recorded names what the host did there: it may prepare the batch, or load it, or do "
-            "something else.",
-            zh="没有任何记录指明主机在此期间做了什么：可能是预处理批次，可能是加载，也可能是别的。",
+    questions=(
+        Question(
+            settled_by=(preprocess_named_share >= 0.50,),
+            missing=("python_functions",),
+            capture=STACKS,
+            doubt=Text(
+                en="Nothing recorded names what the host did there: it may prepare the batch, or load it, or "
+                "do something else.",
+                zh="没有任何记录指明主机在此期间做了什么：可能是预处理批次，可能是加载，也可能是别的。",
+            ),
         ),
     ),
     checks=(

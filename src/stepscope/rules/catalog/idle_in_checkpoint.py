@@ -5,14 +5,14 @@ Low use is no dead job: the log says what it does. Whether it should take so lon
 
 from stepscope.analyse.features.telemetry import (
     compute_busy_five_minutes,
-    compute_busy_quiet_share,
     host_disk_written_bytes_per_second,
+    quiet_five_minutes,
     quiet_in_checkpoint,
 )
 from stepscope.model.text import Text
 from stepscope.rules.capture import RUN_LOG
 from stepscope.rules.catalog.checkpoint_stall import ASYNC_SAVE
-from stepscope.rules.reference import HARDLY_BUSY, MOST_OF_IT
+from stepscope.rules.reference import MOST_OF_IT, MOSTLY_QUIET
 from stepscope.rules.rule import Layer, Remedy, Rule, Subject
 from stepscope.rules.signature import DEVICE, HOST, Lane, Signature
 
@@ -31,8 +31,8 @@ RULE = Rule(
         "and waits for storage.",
         zh="大部分空闲时间位于日志中检查点的起止之间。作业是活的，在等存储。",
     ),
-    when=(compute_busy_five_minutes <= 0.05, quiet_in_checkpoint >= 0.50),
-    shows=(host_disk_written_bytes_per_second, compute_busy_quiet_share),
+    when=(quiet_five_minutes >= 0.50, quiet_in_checkpoint >= 0.50),
+    shows=(host_disk_written_bytes_per_second, compute_busy_five_minutes),
     checks=(
         Text(
             en="Does the storage still move bytes? Then it is slow; if not, the save hangs.",
@@ -49,11 +49,11 @@ RULE = Rule(
                 en="Write checkpoints in the background, to a disk of the node first.",
                 zh="在后台写检查点，先写到本地盘。",
             ),
-            clears=compute_busy_five_minutes > 0.05,
+            clears=quiet_five_minutes < 0.50,
             patch=ASYNC_SAVE,
         ),
     ),
-    references={compute_busy_five_minutes: HARDLY_BUSY, quiet_in_checkpoint: MOST_OF_IT},
+    references={quiet_five_minutes: MOSTLY_QUIET, quiet_in_checkpoint: MOST_OF_IT},
     needs=RUN_LOG,
     signature=Signature(
         caption=Text(

@@ -7,13 +7,13 @@ it.
 from stepscope.analyse.features import host_cpu_busy
 from stepscope.analyse.features.telemetry import (
     compute_busy_five_minutes,
-    compute_busy_quiet_share,
+    quiet_five_minutes,
     quiet_in_checkpoint,
     quiet_in_eval,
 )
 from stepscope.model.text import Text
 from stepscope.rules.capture import RUN_LOG
-from stepscope.rules.reference import HARDLY_BUSY, MOST_OF_IT
+from stepscope.rules.reference import MOST_OF_IT, MOSTLY_QUIET
 from stepscope.rules.rule import Layer, Patch, Remedy, Rule, Subject
 from stepscope.rules.signature import DEVICE, HOST, Lane, Signature
 
@@ -32,9 +32,9 @@ RULE = Rule(
         "does there needs no device.",
         zh="按日志，大部分空闲时间处于评测之中。作业是活的，只是此时不需要设备。",
     ),
-    when=(compute_busy_five_minutes <= 0.05, quiet_in_eval >= 0.50),
+    when=(quiet_five_minutes >= 0.50, quiet_in_eval >= 0.50),
     unless=(quiet_in_checkpoint >= 0.50,),
-    shows=(host_cpu_busy, compute_busy_quiet_share),
+    shows=(host_cpu_busy, compute_busy_five_minutes),
     checks=(
         Text(
             en="What does the host do: a metric on one core, decoding, an upload?",
@@ -51,12 +51,12 @@ RULE = Rule(
                 en="Let the metric use more cores, or evaluate saved checkpoints in a job of their own.",
                 zh="让指标计算使用更多核，或用单独的作业评测已保存的检查点。",
             ),
-            clears=compute_busy_five_minutes > 0.05,
+            clears=quiet_five_minutes < 0.50,
             patch=Patch(kind="env", after="OMP_NUM_THREADS=8  # for a metric that runs on one core"),
         ),
     ),
     references={
-        compute_busy_five_minutes: HARDLY_BUSY,
+        quiet_five_minutes: MOSTLY_QUIET,
         quiet_in_eval: MOST_OF_IT,
         quiet_in_checkpoint: MOST_OF_IT,
     },

@@ -40,7 +40,7 @@ RULE = Rule(
     corroborated_by=(numa_distance_share >= 0.50,),
     cost=exposed_communication_share,
     is_bound=True,
-    question=Question(missing=("nccl_transport",), capture=TRANSPORT, settled_by=(wrong_way >= 0,)),
+    questions=(Question(missing=("nccl_transport",), capture=TRANSPORT, settled_by=(wrong_way >= 0,)),),
     shows=(pcie_bytes_per_second_mean, nvlink_bytes_per_second_mean),
     checks=(
         Text(

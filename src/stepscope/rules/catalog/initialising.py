@@ -6,16 +6,17 @@ than anybody planned; and it is no dead job.
 
 from stepscope.analyse.features.telemetry import (
     compute_busy_five_minutes,
-    compute_busy_quiet_share,
     host_network_bytes_per_second,
     quiet_before_steps,
+    quiet_five_minutes,
     quiet_in_checkpoint,
     quiet_in_eval,
+    steps_logged,
 )
 from stepscope.model.text import Text
 from stepscope.rules.capture import RUN_LOG
-from stepscope.rules.reference import HARDLY_BUSY, MOST_OF_IT
-from stepscope.rules.rule import Layer, Remedy, Rule, Subject
+from stepscope.rules.reference import MOST_OF_IT, MOSTLY_QUIET
+from stepscope.rules.rule import Layer, Reading, Remedy, Rule, Subject
 from stepscope.rules.signature import DEVICE, HOST, Lane, Signature
 
 RULE = Rule(
@@ -34,9 +35,18 @@ RULE = Rule(
         "compilation come there.",
         zh="大部分空闲时间位于日志的第一步之前：安装依赖、准备数据、加载权重与编译都在这一阶段。",
     ),
-    when=(compute_busy_five_minutes <= 0.05, quiet_before_steps >= 0.50),
+    when=(quiet_five_minutes >= 0.50, quiet_before_steps >= 0.50),
     unless=(quiet_in_checkpoint >= 0.50, quiet_in_eval >= 0.50),
-    shows=(host_network_bytes_per_second, compute_busy_quiet_share),
+    readings=(
+        Reading(
+            Text(
+                en="The device was hardly busy until the job made its first step",
+                zh="在作业完成第一步之前，设备几乎空闲",
+            ),
+            only_if=(steps_logged > 0,),
+        ),
+    ),
+    shows=(host_network_bytes_per_second, compute_busy_five_minutes),
     checks=(
         Text(
             en="Which lines of the log lie in that time: packages, downloads, weights, compilation?",
@@ -54,15 +64,16 @@ RULE = Rule(
                 "cache between runs.",
                 zh="把依赖放进镜像，数据与权重放到节点上，并在多次运行之间保留编译缓存。",
             ),
-            clears=compute_busy_five_minutes > 0.05,
+            clears=quiet_five_minutes < 0.50,
             is_partial=True,
         ),
     ),
     references={
-        compute_busy_five_minutes: HARDLY_BUSY,
+        quiet_five_minutes: MOSTLY_QUIET,
         quiet_before_steps: MOST_OF_IT,
         quiet_in_checkpoint: MOST_OF_IT,
         quiet_in_eval: MOST_OF_IT,
+        steps_logged: Text(en="any step at all: then the start is over", zh="只要有一步：启动就已结束"),
     },
     needs=RUN_LOG,
     signature=Signature(

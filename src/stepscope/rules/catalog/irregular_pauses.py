@@ -36,13 +36,15 @@ RULE = Rule(
     when=(long_pause_share >= 0.05, irregular_pause_share >= 0.05),
     unless=(host_cpu_busy >= 0.90,),
     cost=irregular_pause_share,
-    question=Question(
-        missing=("garbage_collections",),
-        capture=GARBAGE,
-        doubt=Text(
-            en="No collection was recorded: that it is garbage collection is a conjecture from the shape "
-            "alone.",
-            zh="没有录到垃圾回收：“是垃圾回收”只是根据形态的推测。",
+    questions=(
+        Question(
+            missing=("garbage_collections",),
+            capture=GARBAGE,
+            doubt=Text(
+                en="No collection was recorded: that it is garbage collection is a conjecture from the shape "
+                "alone.",
+                zh="没有录到垃圾回收：“是垃圾回收”只是根据形态的推测。",
+            ),
         ),
     ),
     checks=(

@@ -38,7 +38,7 @@ RULE = Rule(
     when=(late_start_share >= 0.15,),
     corroborated_by=(sm_active_mean <= 0.70,),
     cost=late_start_share,
-    question=Question(missing=("steady_state", "event_waits"), capture=FEW_STEPS),
+    questions=(Question(missing=("steady_state", "event_waits"), capture=FEW_STEPS),),
     shows=(late_start_launch_share, idle_launch_share, host_launch_share, host_copy_call_share),
     checks=(
         Text(

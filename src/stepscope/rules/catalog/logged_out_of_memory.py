@@ -115,7 +115,7 @@ RULE = Rule(
         ),
     },
     needs=RUN_LOG,
-    explains=("memory-nearly-full",),
+    explains=("memory-nearly-full", "killed-process"),
     signature=Signature(
         caption=Text(
             en="Memory in use reaches the limit, and the next request fails.",

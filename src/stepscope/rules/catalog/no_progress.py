@@ -14,6 +14,8 @@ from stepscope.analyse.features.telemetry import (
     seconds_without_step,
     silent_in_checkpoint,
     silent_in_eval,
+    standstill_busy_mean,
+    standstill_power_ratio,
     steps_logged,
 )
 from stepscope.model.text import Text
@@ -39,7 +41,11 @@ RULE = Rule(
     ),
     when=(seconds_without_step >= 30, missed_log_lines >= 3),
     unless=(silent_in_checkpoint >= 0.50, silent_in_eval >= 0.50),
-    corroborated_by=(log_collective_timeouts >= 1, power_limit_share <= 0.35),
+    corroborated_by=(
+        log_collective_timeouts >= 1,
+        power_limit_share <= 0.35,
+        standstill_power_ratio <= 0.60,
+    ),
     readings=(
         Reading(
             Text(
@@ -58,14 +64,29 @@ RULE = Rule(
         ),
         Reading(
             Text(
+                en="The job makes no steps any more: the device is busy at a fraction of its power, it spins "
+                "in a collective",
+                zh="作业已不再推进：设备忙碌但功耗远低于平时，正在集合通信中空转",
+            ),
+            only_if=(standstill_busy_mean >= 0.90, standstill_power_ratio <= 0.60),
+        ),
+        Reading(
+            Text(
+                en="The job makes no steps any more, and the device does nothing since",
+                zh="作业已不再推进，此后设备也无任务",
+            ),
+            only_if=(standstill_busy_mean <= 0.05,),
+        ),
+        Reading(
+            Text(
                 en="The job makes no steps any more, and the device does nothing",
                 zh="作业已不再推进，设备也无任务",
             ),
             only_if=(compute_busy_mean <= 0.05,),
         ),
     ),
-    question=Question(missing=("stacks_of_ranks",), capture=PY_SPY),
-    shows=(steps_logged, grave_xids, compute_busy_mean),
+    questions=(Question(missing=("stacks_of_ranks",), capture=PY_SPY),),
+    shows=(steps_logged, grave_xids, compute_busy_mean, standstill_busy_mean, standstill_power_ratio),
     checks=(
         Text(
             en="Take the stacks of all ranks and group equal ones: the smallest group holds the rank that "
@@ -126,6 +147,15 @@ RULE = Rule(
             en="our choice, about a third of the limit: far above rest and far below work",
             zh="自定，约为上限的三分之一：远高于空闲，远低于工作",
         ),
+        standstill_power_ratio: Text(
+            en="our choice: a kernel that spins took 26 % of the power of training in our simulation; work "
+            "that goes on hardly falls below 60 %",
+            zh="自定：空转的 kernel 在本工具的模拟中约为训练功耗的 26 %；仍在进行的任务很少低于 60 %",
+        ),
+        standstill_busy_mean: Text(
+            en="our choice: nearly always busy for spinning, hardly ever for idle",
+            zh="自定：空转时几乎一直忙，空闲时几乎从不忙",
+        ),
         compute_busy_mean: Text(
             en="our choice: nearly always busy for spinning, hardly ever for idle; busy alone tells nothing "
             "of progress",
@@ -133,6 +163,7 @@ RULE = Rule(
         ),
     },
     needs=RUN_LOG,
+    explains=("killed-process",),
     explains_peers=("waiting-for-peers",),
     signature=Signature(
         caption=Text(

@@ -34,7 +34,7 @@ RULE = Rule(
     ),
     when=(idle_profiler_share >= 0.05,),
     cost=idle_profiler_share,
-    question=Question(missing=("undisturbed_steps",), capture=LIGHT),
+    questions=(Question(missing=("undisturbed_steps",), capture=LIGHT),),
     shows=(launches_per_step,),
     checks=(
         Text(

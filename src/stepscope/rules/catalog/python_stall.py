@@ -43,15 +43,17 @@ RULE = Rule(
             only_if=(python_named_share >= 0.50,),
         ),
     ),
-    question=Question(
-        settled_by=(python_named_share >= 0.50,),
-        missing=("python_functions",),
-        capture=STACKS,
-        doubt=Text(
-            en="Nothing recorded names what ran there: it may be work, a wait, or a loader, compiler or "
-            "collector that left no mark.",
-            zh="没有任何记录指明期间在运行什么：可能是计算，可能是等待，也可能是未留下标记的加载、编译或垃圾"
-            "回收。",
+    questions=(
+        Question(
+            settled_by=(python_named_share >= 0.50,),
+            missing=("python_functions",),
+            capture=STACKS,
+            doubt=Text(
+                en="Nothing recorded names what ran there: it may be work, a wait, or a loader, compiler or "
+                "collector that left no mark.",
+                zh="没有任何记录指明期间在运行什么：可能是计算，可能是等待，也可能是未留下标记的加载、编译或垃圾"
+                "回收。",
+            ),
         ),
     ),
     shows=(python_named_share, idle_python_share, idle_gc_share),

@@ -4,10 +4,17 @@ The victim stays longest in a collective, the culprit shortest: who is named is 
 the corrected clock, beyond what clocks and ordinary steps hide.
 """
 
-from stepscope.analyse.features.peer import num_late_ranks, num_peers, straggler_cost_share
-from stepscope.analyse.features.telemetry import matrix_slowdown, sm_clock_share
+from stepscope.analyse.features import host_cpu_busy
+from stepscope.analyse.features.peer import (
+    is_lateness_untold,
+    num_late_ranks,
+    num_peers,
+    straggler_cost_share,
+)
+from stepscope.analyse.features.telemetry import host_run_queue_per_core, matrix_slowdown, sm_clock_share
 from stepscope.model.text import Text
-from stepscope.rules.capture import ALL_RANKS, CLOCKS
+from stepscope.rules.capture import ALL_RANKS, CLOCKS, HOSTS_OF_RANKS
+from stepscope.rules.reference import HOST_KNOWN
 from stepscope.rules.rule import Layer, Question, Reading, Remedy, Rule, Subject
 from stepscope.rules.signature import Lane, Signature
 
@@ -30,11 +37,25 @@ RULE = Rule(
     ),
     when=(num_peers > 0, straggler_cost_share >= 0.02),
     cost=straggler_cost_share,
-    question=Question(
-        only_if=(matrix_slowdown >= 1.05,),
-        settled_by=(sm_clock_share >= 0,),
-        missing=("clocks_of_its_device",),
-        capture=CLOCKS,
+    questions=(
+        Question(
+            only_if=(matrix_slowdown >= 1.05,),
+            settled_by=(sm_clock_share >= 0,),
+            missing=("clocks_of_its_device",),
+            capture=CLOCKS,
+        ),
+        Question(
+            only_if=(is_lateness_untold >= 1,),
+            where_unexplained=True,
+            settled_by=(host_cpu_busy >= 0, host_run_queue_per_core >= 0),
+            capture=HOSTS_OF_RANKS,
+            doubt=Text(
+                en="Nothing recorded says what makes this rank late. Whether its host does (other processes "
+                "on its cores, a quota, storage), only the host's counters tell.",
+                zh="已录数据没有说明该 rank 为何迟到。是否因为主机（核被其他进程占用、配额、存储），"
+                "只有主机计数器能说明。",
+            ),
+        ),
     ),
     readings=(
         Reading(
@@ -95,6 +116,12 @@ RULE = Rule(
             en="known at all: then thermal-throttle, power-cap and locked-clock have been judged",
             zh="只要已知：thermal-throttle、power-cap 与 locked-clock 即已判定",
         ),
+        is_lateness_untold: Text(
+            en="our choice: causes that a trace names in full need no counters of the host",
+            zh="自定：trace 已能完全说明的原因，不需要主机计数器",
+        ),
+        host_cpu_busy: HOST_KNOWN,
+        host_run_queue_per_core: HOST_KNOWN,
         straggler_cost_share: Text(
             en="our choice: equal devices differ by a percent or two; Understanding Stragglers in Large "
             "Model "

@@ -40,12 +40,14 @@ RULE = Rule(
         transfer_link_share <= 0.10,
     ),
     cost=transfer_exposed_share,
-    question=Question(
-        # Whether the way is the right one or not: with NCCL's log it is known.
-        settled_by=(wrong_way >= 0,),
-        missing=("nccl_transport",),
-        capture=TRANSPORT,
-        with_all_ranks=TRANSPORT,
+    questions=(
+        Question(
+            # Whether the way is the right one or not: with NCCL's log it is known.
+            settled_by=(wrong_way >= 0,),
+            missing=("nccl_transport",),
+            capture=TRANSPORT,
+            with_all_ranks=TRANSPORT,
+        ),
     ),
     shows=(transfer_bytes_per_second, slower_group_ratio),
     checks=(

@@ -47,15 +47,17 @@ RULE = Rule(
         small_of_communication_share >= 0.50,
     ),
     cost=small_collective_share,
-    question=Question(
-        settled_by=(small_collective_median_ns <= 50_000,),
-        missing=("collective_starts_of_peers",),
-        capture=ALL_RANKS,
-        with_all_ranks=TRANSPORT,
-        doubt=Text(
-            en="Each takes longer than the latency of such a message within a node: a peer that is late a "
-            "little, every time, looks the same.",
-            zh="每次耗时都超过节点内此类消息的延迟：对端每次都稍微迟到也是这种形态。",
+    questions=(
+        Question(
+            settled_by=(small_collective_median_ns <= 50_000,),
+            missing=("collective_starts_of_peers",),
+            capture=ALL_RANKS,
+            with_all_ranks=TRANSPORT,
+            doubt=Text(
+                en="Each takes longer than the latency of such a message within a node: a peer that is late "
+                "a little, every time, looks the same.",
+                zh="每次耗时都超过节点内此类消息的延迟：对端每次都稍微迟到也是这种形态。",
+            ),
         ),
     ),
     shows=(small_collectives_per_step, small_collective_median_ns),

@@ -31,7 +31,7 @@ RULE = Rule(
     when=(idle_share >= 0.15, unrecorded_graph_share > 0.10),
     corroborated_by=(sm_active_mean >= 0.70,),
     cost=unexplained_idle_share,
-    question=Question(missing=("graph_nodes",), capture=NODES),
+    questions=(Question(missing=("graph_nodes",), capture=NODES),),
     shows=(host_sync_share,),
     checks=(
         Text(

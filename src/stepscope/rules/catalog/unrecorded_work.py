@@ -52,9 +52,11 @@ RULE = Rule(
             only_if=(host_copy_call_share >= 0.25,),
         ),
     ),
-    question=Question(
-        missing=("graph_nodes", "event_waits"),
-        capture=NODES,
+    questions=(
+        Question(
+            missing=("graph_nodes", "event_waits"),
+            capture=NODES,
+        ),
     ),
     shows=(
         idle_queued_share,

@@ -4,11 +4,13 @@ Told from transfer by the traces of all ranks: before the last rank has come not
 link would not help, and overlap hides only what has something to hide behind.
 """
 
-from stepscope.analyse.features import exposed_communication_share
+from stepscope.analyse.features import exposed_communication_share, host_cpu_busy
 from stepscope.analyse.features.peer import peer_wait_of_exposed, peer_wait_share, transfer_exposed_share
+from stepscope.analyse.features.telemetry import host_run_queue_per_core
 from stepscope.model.text import Text
-from stepscope.rules.capture import ALL_RANKS
-from stepscope.rules.rule import Layer, OnHost, Remedy, Rule, Subject
+from stepscope.rules.capture import ALL_RANKS, HOSTS_OF_RANKS
+from stepscope.rules.reference import HOST_KNOWN
+from stepscope.rules.rule import Layer, OnHost, Question, Remedy, Rule, Subject
 from stepscope.rules.signature import Lane, Signature
 
 RULE = Rule(
@@ -30,6 +32,20 @@ RULE = Rule(
     when=(exposed_communication_share >= 0.05, peer_wait_share >= 0.05),
     unless=(peer_wait_of_exposed <= 0.5,),
     cost=peer_wait_share,
+    questions=(
+        Question(
+            where_unexplained=True,
+            settled_by=(host_cpu_busy >= 0, host_run_queue_per_core >= 0),
+            capture=HOSTS_OF_RANKS,
+            doubt=Text(
+                en="No rank stands out as the late one, and no cause was found in what keeps the others. "
+                "Whether their hosts do (other processes on the cores, a quota, storage), only the hosts' "
+                "counters tell.",
+                zh="没有某个 rank 明显迟到，也没有找到其他 rank 被拖住的原因。"
+                "是否因为主机（核被其他进程占用、配额、存储），只有主机计数器能说明。",
+            ),
+        ),
+    ),
     shows=(transfer_exposed_share,),
     checks=(
         Text(
@@ -61,6 +77,8 @@ RULE = Rule(
             en="TraceLens's 5 %, of waiting alone; cleared at our 2 %",
             zh="同样的 5 %，仅计等待；降到自定的 2 % 视为消除",
         ),
+        host_cpu_busy: HOST_KNOWN,
+        host_run_queue_per_core: HOST_KNOWN,
         peer_wait_of_exposed: Text(
             en="our choice: the larger half; with less waiting the transfer is the matter",
             zh="自定：占一半以上；否则问题在传输本身",

@@ -31,6 +31,8 @@ class SpoolRead:
     jobs: tuple[str, ...]
     end_ns: int | None
     """When the agent saw anything last."""
+    ends: tuple[wire.Happened, ...] = ()
+    """What it said of ranks that ended."""
 
 
 def read_spool(path: str, *, job: str | None = None) -> SpoolRead:
@@ -56,8 +58,9 @@ def read_spool(path: str, *, job: str | None = None) -> SpoolRead:
     else:
         what = "no samples, marks or logs that say anything"
         raise InputError(path, what, "let the agent run while a job does")
+    ends = tuple(each for each in whole.events if each.what == "exit")
     return SpoolRead(
-        tuple(found), tuple(logs), marks, content, chosen, tuple(sorted(whole.jobs)), whole.end_ns
+        tuple(found), tuple(logs), marks, content, chosen, tuple(sorted(whole.jobs)), whole.end_ns, ends
     )
 
 

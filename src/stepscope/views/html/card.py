@@ -11,7 +11,7 @@ from stepscope.views.html.markup import Child, Markup, code, tag
 from stepscope.views.html.work import HOTTEST
 from stepscope.views.label import LAYER, ORIGIN, brackets, colon, listed, word
 from stepscope.views.label import joined as in_words
-from stepscope.views.phrase import amount, cost_of, gain_of, patch_lines, since, subject_of
+from stepscope.views.phrase import amount, cost_of, culprit_name, gain_of, patch_lines, since, subject_of
 from stepscope.views.shape import CardParts, card_parts, is_change, readable
 
 _NAME_WIDTH = 120
@@ -120,7 +120,7 @@ def _meanwhile(finding: report.Finding, lang: Lang) -> Child:
     lines = [
         tag(
             "li",
-            code(readable(each.name, _NAME_WIDTH)),
+            code(readable(culprit_name(each, finding, lang), _NAME_WIDTH)),
             f" {duration(each.time_ns / steps)}",
             tag("small", f" {word('span', lang)} {each.span}") if each.span is not None else None,
         )

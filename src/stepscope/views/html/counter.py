@@ -26,6 +26,7 @@ from stepscope.views.counter_word import (
     holds,
     lag_lines,
     more_line,
+    own_cost_lines,
     owner_name,
     owner_table,
     pattern_name,
@@ -63,6 +64,8 @@ def job(report_: report.Report, lang: Lang) -> tuple[Text, Child] | None:
         made += [tag("h3", say("events", lang)), tag("ul", lines, class_="health"), _more(num_more, lang)]
     if progress := progress_lines(report_, lang):
         made += [tag("h3", say("progress", lang)), tag("ul", (tag("li", line) for line in progress))]
+    if costs := own_cost_lines(report_, lang):
+        made += [tag("h3", say("own_cost", lang)), tag("ul", (tag("li", line) for line in costs))]
     return (_JOB, made) if made else None
 
 

@@ -6,6 +6,7 @@ from stepscope.model import report
 from stepscope.model.text import Lang, Text, scaled
 from stepscope.views.counter_word import moment, subject, value_of
 from stepscope.views.detail import input_error
+from stepscope.views.detail_marks import marks_text
 from stepscope.views.html.column import (
     RANK,
     Column,
@@ -118,7 +119,7 @@ EVENTS = Table(
         Column(Text(en="when", zh="时间"), lambda row, lang: moment(row.at_ns), is_number=False),
         Column(Text(en="kind", zh="类型"), lambda row, lang: EVENT_KIND[row.kind].in_(lang), is_number=False),
         column(Text(en="severity", zh="严重程度"), "severity", as_word, is_number=False),
-        column(Text(en="text", zh="内容"), "text", is_number=False),
+        Column(Text(en="text", zh="内容"), lambda row, lang: marks_text(row.text, lang), is_number=False),
         column(Text(en="code", zh="编号"), "code"),
         column(Text(en="device", zh="设备"), "device", as_device, is_number=False),
         RANK,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from stepscope.model import report
 from stepscope.model.text import Lang, Text
+from stepscope.views.detail_marks import marks_text
 from stepscope.views.label import colon, word
 from stepscope.views.label_signal import EVENT_KIND
 from stepscope.views.shape import device_name
@@ -80,7 +81,7 @@ def event_marks(report_: report.Report, lang: Lang) -> list[Mark]:
         notes: list[tuple[str, int | str]] = [("severity", event.severity)]
         notes += [] if event.rank is None else [("rank", event.rank)]
         notes += [] if event.device is None else [("device", device_name(event.device))]
-        name = f"{kind}{colon(lang)}{event.text}"
+        name = f"{kind}{colon(lang)}{marks_text(event.text, lang)}"
         marks.append(Mark(event.at_ns, event.at_ns, name, f"stepscope.event.{event.kind}", tuple(notes)))
     return marks
 
