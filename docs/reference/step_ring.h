@@ -170,6 +170,7 @@ enum step_ring_flag {
     STEP_RING_FLAG_SYNC = 8,
     STEP_RING_FLAG_ERROR = 16,
     STEP_RING_FLAG_ASIDE = 32,
+    STEP_RING_FLAG_TILED = 64,
 };
 
 enum step_ring_phase {

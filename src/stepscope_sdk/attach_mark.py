@@ -78,6 +78,8 @@ class Marks:
             self.end(self.stack[-1])
         if self.has_steps:
             self._call("end_step")
+        if self.monitor is not None:
+            self.monitor.is_tiled = False
         self.is_off = True
 
     def fail(self, error: BaseException) -> None:
@@ -123,6 +125,7 @@ class Marks:
         if self.monitor is None or not self.monitor.is_on:
             self.is_off = True
             return False
+        self.monitor.is_tiled = True
         if self.world is not None:
             self._call("world", *self.world)
         return True

@@ -23,7 +23,7 @@ _START, _EXIT, _WORLD = abi.kind_number("start"), abi.kind_number("exit"), abi.k
 _STEP_BEGIN, _STEP_END = abi.kind_number("step_begin"), abi.kind_number("step_end")
 _PHASE_BEGIN, _PHASE_END = abi.kind_number("phase_begin"), abi.kind_number("phase_end")
 _VALUE = abi.kind_number("value")
-_SHADOW = abi.FLAGS["shadow"]
+_SHADOW, _TILED = abi.FLAGS["shadow"], abi.FLAGS["tiled"]
 _SYNC, _ERROR, _ASIDE = abi.FLAGS["sync"], abi.FLAGS["error"], abi.FLAGS["aside"]
 _PHASE = {name: (place, NAN) for place, name in enumerate(abi.PHASES)}
 MOST_BLOCKS = 256
@@ -63,6 +63,9 @@ class Monitor:
         self._use(ring)
         _monitors.add(self)
 
+    is_tiled = False
+    """Whether steps are found by the end of an optimizer's step: attach mode sets it."""
+
     def _use(self, ring: Ring | None) -> None:
         self._ring = ring
         self._places: dict[str, tuple[int, float]] = dict(_PHASE)
@@ -96,9 +99,9 @@ class Monitor:
             self._next = step + 1
             self._thread = get_ident()
             watch = self._watch
-            self._flags = 0
+            self._flags = _TILED if self.is_tiled else 0
             if watch is not None and watch.words[SEQ] != watch.seen:  # one load of memory in most steps
-                self._flags = watch.begin(step)
+                self._flags |= watch.begin(step)
             if self._shadow_every is not None:
                 is_shadow = bool(step // self._shadow_every & 1)
                 self._write_inner = _nowhere if is_shadow else self._write

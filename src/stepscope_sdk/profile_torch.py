@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -17,6 +18,7 @@ from stepscope_sdk import profile_write
 from stepscope_sdk import ring_abi as abi
 from stepscope_sdk.capture_job import Job
 from stepscope_sdk.profile_folder import Folder, remove, remove_file
+from stepscope_sdk.profile_phase import marked
 
 FOREIGN = (
     ("NSYS_PROFILING_SESSION_ID", "Nsight Systems"),
@@ -57,7 +59,7 @@ class Torch:
 
     def recorder(self, job: Job) -> Recording:
         """A profiler for this job."""
-        return Recording(self.path(job), job, self._about, self._folder)
+        return Recording(self.path(job), job, self._about, self._folder, self._ring_path)
 
     def remove(self, job: Job) -> None:
         """Remove the trace, and its folder where it was the last."""
@@ -85,7 +87,8 @@ def other_profiler(torch: Any, environment: Mapping[str, str]) -> str | None:
 class Recording:
     """One run of the profiler. Made on the thread that trains; `write` may run on another."""
 
-    def __init__(self, path: str, job: Job, about: Mapping[str, Any], folder: Folder) -> None:
+    def __init__(self, path: str, job: Job, about: Mapping[str, Any], folder: Folder, ring_path: str) -> None:
+        self._ring_path, self._thread = ring_path, threading.get_native_id()
         self._path, self._job, self._about, self._folder = path, job, about, folder
         self._torch = torch = sys.modules["torch"]
         self._profiler_class = torch.autograd.profiler.profile
@@ -181,9 +184,13 @@ class Recording:
             held_ns = time.perf_counter_ns() - start
             if not os.path.exists(raw):  # the library logs what failed, and returns
                 raise OSError(f"{raw}: nothing was written")
-            head = profile_write.members(self._about, profile_write.about(job))
+            said = marked(self._ring_path, self._steps[0][1], self._steps[-1][2])
+            told = {**profile_write.about(job), **({"tiled": True} if said.is_tiled else {})}
+            head = profile_write.members(self._about, told)
             most = profile_write.LIGHT if job.mode == "light" else None
-            num_bytes = profile_write.write(raw, self._path, head, self._steps, most=most)
+            num_bytes = profile_write.write(
+                raw, self._path, head, self._steps, said.phases, self._thread, most=most
+            )
         finally:
             remove_file(raw)
             self._profile = None

@@ -20,6 +20,8 @@ LIGHT = 200
 DEVICE = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
 LAUNCH = frozenset({"cuda_runtime", "cuda_driver", "xpu_runtime"})
 _STEP = re.compile(rb'"ProfilerStep#(\d+)"')
+_EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
+_BASE = re.compile(rb'"baseTimeNanoseconds"\s*:\s*(\d+)')
 _CHUNK = 1 << 20
 _LEVEL = 3  # a quarter of the time of the default level for a tenth more bytes
 
@@ -55,6 +57,8 @@ def write(
     path: str,
     head: Mapping[str, Any],
     steps: Sequence[tuple[int, int, int]] = (),
+    phases: Sequence[tuple[str, int, int]] = (),
+    thread: int | None = None,
     *,
     most: int | None = None,
     shift: int = 0,
@@ -62,17 +66,18 @@ def write(
     """Write the trace `raw` to `path` (`.json.gz`), atomically: its bytes.
 
     `head` goes in front of what the file says itself; `steps` are (number, start, end) in Unix nanoseconds,
-    given to a trace that has no annotations of its own; `shift` is added to the numbers of those that it has;
+    given to a trace that has no annotations of its own; `phases` are (name, start, end) alike, of the thread
+    with this number, and come on top; `shift` is added to the numbers of those that it has;
     `most` trims. A trace that cannot be read is written as it is.
     """
     part = path + ".new"
     head = dict(head)
     try:
         with open(part, "wb", opener=_private) as file, gzip.GzipFile("", "wb", _LEVEL, file) as packed:
-            text = None if most is None else trimmed(raw, head, steps, most)
+            text = None if most is None else trimmed(raw, head, steps, most, phases, thread)
             if text is None:
                 with open(raw, "rb") as source:
-                    _copy(source, packed, head, shift)
+                    _copy(source, packed, head, shift, phases, thread)
             else:
                 for each in text:
                     packed.write(each.encode("utf-8", "surrogatepass"))
@@ -87,7 +92,14 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW, 0o640)
 
 
-def _copy(source: Any, packed: gzip.GzipFile, head: Mapping[str, Any], shift: int) -> None:
+def _copy(
+    source: Any,
+    packed: gzip.GzipFile,
+    head: Mapping[str, Any],
+    shift: int,
+    phases: Sequence[tuple[str, int, int]],
+    thread: int | None,
+) -> None:
     """The file as it is, with `head` in front. Cut at line ends: no number of a step is cut in two."""
     first = source.read(_CHUNK) + source.readline()
     at = first.find(b"{") + 1
@@ -95,6 +107,15 @@ def _copy(source: Any, packed: gzip.GzipFile, head: Mapping[str, Any], shift: in
     told = json.dumps(head)[1:-1].encode()
     packed.write(first[:at] + told + (b"," if told else b""))
     chunk = first[at:]
+    events = _EVENTS.search(chunk)
+    if phases and events is not None:
+        base = _BASE.search(chunk, 0, events.start())
+        base_ns = int(base[1]) if base is not None else 0
+        own = [_mark(name, start - base_ns, end - base_ns, thread) for name, start, end in phases]
+        text = ",\n".join(map(json.dumps, own))
+        comma = "" if chunk[events.end() :].lstrip().startswith(b"]") else ","
+        packed.write(chunk[: events.end()] + f"\n{text}{comma}".encode("utf-8", "replace"))
+        chunk = chunk[events.end() :]
     while chunk:
         if shift:
             chunk = _STEP.sub(lambda found: b'"ProfilerStep#%d"' % (int(found[1]) + shift), chunk)
@@ -103,7 +124,12 @@ def _copy(source: Any, packed: gzip.GzipFile, head: Mapping[str, Any], shift: in
 
 
 def trimmed(
-    raw: str, head: dict[str, Any], steps: Sequence[tuple[int, int, int]], most: int
+    raw: str,
+    head: dict[str, Any],
+    steps: Sequence[tuple[int, int, int]],
+    most: int,
+    phases: Sequence[tuple[str, int, int]] = (),
+    thread: int | None = None,
 ) -> Iterable[str] | None:
     """The text of the trace with its last `most` activities and what belongs to them: their launches, the
     names of processes and threads, and the steps they lie in, cut where the first of them begins.
@@ -119,9 +145,11 @@ def trimmed(
         return None
     kept, told = keep_last(events, most)
     base_ns = int(before.get("baseTimeNanoseconds", 0))
+    marks = [_mark(name, start - base_ns, end - base_ns, thread) for name, start, end in phases]
+    cut_us = told["cut_us"] if told["num_left_out"] else float("-inf")
+    kept += [part for each in marks if (part := _cut(each, cut_us)) is not None]
     if not any(_is_step(each) for each in events) and kept:
         own = [_annotation(number, start - base_ns, end - base_ns) for number, start, end in steps]
-        cut_us = told["cut_us"] if told["num_left_out"] else float("-inf")
         kept += [part for each in own if (part := _cut(each, cut_us)) is not None]
     if told["num_left_out"]:
         said = {**head.get("stepscope", {}), "trimmed": told}
@@ -207,7 +235,12 @@ def _is_step(event: Mapping[str, Any]) -> bool:
 
 def _annotation(number: int, start_ns: int, end_ns: int) -> dict[str, Any]:
     """The annotation of a step, in the trace's own time."""
+    return _mark(f"ProfilerStep#{number}", start_ns, end_ns)
+
+
+def _mark(name: str, start_ns: int, end_ns: int, thread: int | None = None) -> dict[str, Any]:
+    """An annotation on a thread, by default the main one, in the trace's own time."""
     pid = os.getpid()  # the main thread's number is the process's
-    name = f"ProfilerStep#{number}"
+    tid = pid if thread is None else thread
     ts, dur = start_ns / 1000, (end_ns - start_ns) / 1000
-    return {"ph": "X", "cat": "user_annotation", "name": name, "pid": pid, "tid": pid, "ts": ts, "dur": dur}
+    return {"ph": "X", "cat": "user_annotation", "name": name, "pid": pid, "tid": tid, "ts": ts, "dur": dur}

@@ -125,6 +125,7 @@ FLAGS = {
     "sync": 8,  # of a phase in which all ranks meet (backward of a data-parallel model, a collective)
     "error": 16,  # it ended by an exception
     "aside": 32,  # marked in another thread than the one that marks the steps: the step does not wait for it
+    "tiled": 64,  # of a step found by the end of an optimizer: where the loop's body begins is not known
 }
 PHASES = (
     "init", "data", "forward", "backward", "optimizer", "checkpoint", "eval", "logging", "other", "gc",

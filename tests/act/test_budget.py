@@ -4,7 +4,7 @@ import pytest
 
 from stepscope.act.capture import Budget, Request, Spent, least, refusal
 from stepscope.act.capture.budget import HOUR_NS, require
-from stepscope.model.error import RefusedError
+from stepscope.model.error import RefusedError, UsageError
 from stepscope.rules import capture as needs
 from stepscope.rules.load import load_catalog
 
@@ -66,3 +66,12 @@ def test_the_rank_that_is_slow_is_enough_unless_a_rule_compares_ranks():
 
 def test_what_the_profiler_does_not_give_is_not_asked_of_it():
     assert least(rules_that_need(needs.COUNTERS, needs.RUN_LOG, needs.NODES)) is None
+
+
+def test_rules_may_be_named_as_a_report_names_them():
+    catalog = load_catalog()
+    ids = ["hidden-sync", "python-stall"]
+    assert least(ids) == least(catalog[each] for each in ids)
+    assert least(["between-steps"]).flags == frozenset({"stacks"})
+    with pytest.raises(UsageError, match="no-such: no rule has this id; stepscope rules lists them"):
+        least(["no-such"])

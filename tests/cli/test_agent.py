@@ -92,6 +92,14 @@ def test_wrong_words_are_one_line_and_code_two(stepscope: Run, words: tuple[str,
     assert done.err.count("\n") == 1
 
 
+def test_a_spool_that_cannot_be_made_is_refused_in_one_line(stepscope: Run) -> None:
+    done = stepscope("agent", "--spool", "/proc/x", "--once")
+    assert (done.code, done.out) == (3, "")
+    assert done.err.startswith("stepscope: /proc/x: cannot be made: ")
+    assert done.err.endswith("give another --spool\n")
+    assert done.err.count("\n") == 1
+
+
 def test_what_it_read_is_in_the_spool_when_it_is_told_to_end(tmp_path: Path) -> None:
     spool, run_dir = tmp_path / "spool", tmp_path / "run"
     run_dir.mkdir()

@@ -538,10 +538,8 @@ def test_a_site_moves_the_proof_of_a_run_without_accelerator_too() -> None:
     assert "idle_input_share <= 10.0 %" in str(told(cpu, catalog=own).findings[0].remedies[0].verify)
 
 
-@pytest.mark.parametrize(
-    ("stall", "gain"), [(20, (0.15, 0.20)), (50, (0.45, 0.50)), (57, (0.43, 0.43)), (90, (0.10, 0.10))]
-)
-def test_work_that_moves_beside_the_step_gains_no_more_than_the_step_can_hide(
+@pytest.mark.parametrize(("stall", "gain"), [(20, (0.15, 0.20)), (57, (0.52, 0.57)), (90, (0.85, 0.90))])
+def test_work_that_moves_into_any_number_of_workers_may_gain_all_of_it(
     stall: int, gain: tuple[float, float]
 ) -> None:
     (finding,) = told(rank(row(preprocess=stall * MS))).findings

@@ -82,3 +82,30 @@ def test_marks_of_another_day_are_not_joined():
     of = told(traced(None, CLEAR, at_ns=BEGIN_NS + 86_400_000 * MS), steps(200, "d25 f10 b20 o5", 120, 160))
     assert names(of) == []
     assert of.window.representative is None
+
+
+def on_host(**parts):
+    """The row of a trace that no accelerator is in."""
+    return build.row(rank=None, device=report.Device(kind="cpu"), **parts)
+
+
+def test_beside_a_trace_of_a_host_the_account_of_the_whole_run_stays():
+    trace = dataclasses.replace(traced(None, on_host(python=1 * MS)), accelerator="cpu")
+    of = told(trace, steps(60, "", 99, 99, plain="d1 f20 b20 o9"))
+    assert [(each.device.kind, each.num_steps) for each in of.accounting] == [("cpu", 4), ("marks", 60)]
+    assert of.accounting[1].compute_ns == 60 * 49 * MS
+    assert of.verdict.class_ == "undecided"  # marks clear nothing that they cannot see
+    assert "no wait of the loop was found; by the marks 98.0 % of the run's 60 steps" in of.verdict.text
+    assert broken(msgspec.json.decode(msgspec.json.encode(of))) == []
+
+
+def test_a_loop_that_waits_a_little_is_not_said_to_wait_for_nothing():
+    trace = dataclasses.replace(traced(None, on_host(python=1 * MS)), accelerator="cpu")
+    of = told(trace, steps(60, "", 99, 99, plain="d3 f20 b18 o9"))
+    assert "no wait of the loop" not in of.verdict.text
+
+
+def test_what_the_trace_found_is_not_told_again_of_parts_of_the_run():
+    trace = dataclasses.replace(traced(None, on_host(input=50 * MS)), accelerator="cpu")
+    of = told(trace, steps(200, "d25 f10 b20 o5", 120, 160))
+    assert [each.rule for each in of.findings] == ["input-starvation"]

@@ -19,6 +19,7 @@ from stepscope.rules.rule import Clear, Finding
 IDS = [
     "allocator-thrash",
     "beside-communication",
+    "between-steps",
     "busy-cores",
     "checkpoint-stall",
     "clock-ramp",

@@ -11,6 +11,8 @@ import msgspec
 import numpy as np
 import pytest
 
+from stepscope.analyse.marked import analyse_marks
+from stepscope.analyse.marked.tile import tiles
 from stepscope.model.batch import Happened, Marks
 from stepscope.model.error import InputError
 from stepscope.model.mark import PHASES, Identity
@@ -182,8 +184,8 @@ def batch(rows, numbers, seq, **more):
         "b": told["b"].tolist(), "c": told["c"].tolist(),
     }  # fmt: skip
     return Marks(
-        agent="a", seq=seq, host="h", ring="r", identity={"rank": 2, "job": "j", "new": 1}, names=[],
-        number=numbers, **columns, **more,
+        **{"agent": "a", "seq": seq, "host": "h", "ring": "r", "names": [], "number": list(numbers)}
+        | {"identity": {"rank": 2, "job": "j", "new": 1}} | columns | more
     )  # fmt: skip
 
 
@@ -214,10 +216,87 @@ def test_when_the_agent_saw_that_a_rank_was_gone_is_told_of_that_rank_alone():
 
 def test_records_that_never_came_are_counted():
     (told,) = marks_of_batches([batch([step("begin", 5, 1), step("end", 9, 1)], [4, 7], 1)])
-    assert told.num_lost == 6
+    assert (told.num_lost, told.num_missing) == (0, 6)
 
 
 # ── rings ──
+
+
+def looped(first, last):
+    """Records of steps of 10 ms that only begin, each with a backward pass in which ranks meet."""
+    rows = []
+    for n in range(first, last):
+        rows += [step("begin", 10 * n, n), phase("begin", 10 * n + 2, n, "backward", flags=8)]
+        rows.append(phase("end", 10 * n + 8, n, "backward", flags=8))
+    return rows
+
+
+def test_no_step_and_no_phase_goes_on_over_batches_that_are_missing():
+    # Records 30 to 59 never came: step 9 was open, and so was its backward pass until its end.
+    rows = looped(0, 30)
+    told, *_ = marks_of_batches([batch(rows[:29], range(29), 1), batch(rows[60:], range(60, 90), 3)])
+    assert (told.num_lost, told.num_missing, told.num_unmatched) == (0, 31, 0)
+    assert told.steps.step.tolist() == [*range(9), *range(20, 29)]
+    assert set((told.steps.end_ns - told.steps.start_ns).tolist()) == {10 * MS}
+    assert set((told.phases.end_ns - told.phases.start_ns).tolist()) == {6 * MS}
+    assert told.gaps_ns == ((WALL + 92 * MS, WALL + 200 * MS),)
+    of = tiles(told)
+    assert set((of.end_ns - of.start_ns).tolist()) == {10 * MS}
+    # What the ring overwrote before the agent read it is another loss.
+    told, *_ = marks_of_batches([batch(rows[60:], range(60, 90), 3, num_lost=60)])
+    assert (told.num_lost, told.num_missing) == (60, 0)
+
+
+def test_a_gap_between_two_steps_is_no_time_of_the_second():
+    rows = [step("begin", 0, 0), step("end", 10, 0), step("begin", 90, 1), step("end", 100, 1)]
+    whole, *_ = marks_of_batches([batch(rows, range(4), 1)])
+    assert tiles(whole).start_ns.tolist() == [WALL, WALL + 10 * MS]
+    holed, *_ = marks_of_batches([batch(rows, [0, 1, 6, 7], 1)])
+    assert tiles(holed).start_ns.tolist() == [WALL, WALL + 90 * MS]
+
+
+def test_ranks_of_which_one_has_a_gap_meet_by_step_and_not_by_order():
+    rows = looped(0, 60)
+    whole, *_ = marks_of_batches([batch(rows, range(180), 1, ring="0.ring", identity={"rank": 0})])
+    holed, *_ = marks_of_batches(
+        [
+            batch(rows[:60], range(60), 1, ring="1.ring", identity={"rank": 1}),
+            batch(rows[120:], range(120, 180), 3, ring="1.ring", identity={"rank": 1}),
+        ]
+    )
+    analyses = analyse_marks([whole, holed]).analyses
+    assert {a.accounting[0].total_ns // a.accounting[0].num_steps for a in analyses} == {10 * MS}
+    met = [
+        dict(
+            zip(
+                a.peers[0].collectives.sequence.tolist(),
+                a.peers[0].collectives.start_ns.tolist(),
+                strict=True,
+            )
+        )
+        for a in analyses
+    ]
+    assert len(met[1]) == len(met[0]) == 38
+    assert met[0] == met[1]
+    (issue,) = [each for each in analyses[1].issues if each.code == "marks_missing"]
+    assert issue.detail.startswith("60 marks were read by the agent and are not in its spool")
+
+
+def test_a_ring_of_damaged_records_is_refused_and_one_damaged_record_is_told(tmp_path):
+    ring = Ring(str(tmp_path / "a.ring"), {"rank": 0}, num_records=64)
+    for n in range(20):
+        ring.write(abi.kind_number("step_begin"), 0, n, -1)
+    at = abi.HEADER_BYTES + 7 * abi.RECORD_BYTES + abi.place(abi.RECORD, "mono_ns").offset
+    with open(ring.path, "r+b") as file:
+        file.seek(at)
+        file.write(b"\xff\xff")
+    told = marks_of_ring(ring.path)
+    assert (told.num_lost, told.num_damaged) == (0, 1)
+    with open(ring.path, "r+b") as file:
+        file.seek(abi.HEADER_BYTES)
+        file.write(b"\x55" * 64 * abi.RECORD_BYTES)
+    with pytest.raises(InputError, match="none of its records is whole"):
+        marks_of_ring(ring.path)
 
 
 def test_a_ring_is_read_as_it_was_written(tmp_path):

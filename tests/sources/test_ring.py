@@ -185,15 +185,42 @@ def test_a_file_that_grows_is_read_as_far_as_its_header_says(tmp_path: Path) -> 
         assert reader.poll().number.tolist() == [0, 1]
 
 
-def test_a_count_that_lies_gives_nothing_and_harms_nothing(tmp_path: Path) -> None:
-    ring = ring_in(tmp_path)
-    put(ring, 0, 1)
+@pytest.mark.parametrize("count", [2**64 - 1, 2**62, 2**40, 0, 3, 801])
+@pytest.mark.parametrize("num_records", [256, 1024])
+def test_whatever_the_count_says_the_records_that_are_there_are_read(
+    tmp_path: Path, count: int, num_records: int
+) -> None:
+    ring = ring_in(tmp_path, num_records)
+    put(ring, *range(800))
+    set_field(ring.path, "num_written", count)
+    first = max(0, 800 - num_records)
     with RingReader(ring.path) as reader:
-        for count in (2**64 - 1, 2**62, 2**40):
-            set_field(ring.path, "num_written", count)
-            assert len(reader.poll().records) == 0
-        set_field(ring.path, "num_written", 2)
-        assert reader.poll().number.tolist() == [0, 1]
+        part = reader.poll()
+        assert part.number.tolist() == list(range(first, 800))
+        assert (part.num_lost, part.num_damaged) == (first, 0)
+        assert len(reader.poll().records) == 0
+        put(ring, 800)
+        set_field(ring.path, "num_written", 801)
+        assert reader.poll().number.tolist() == [800]
+
+
+def test_flipped_bytes_are_damage_and_what_the_writer_ran_over_is_none(tmp_path: Path) -> None:
+    ring = ring_in(tmp_path, 8)
+    put(ring, *range(13))
+    poke(ring.path, 10 % 8, "a", b"\x55")
+    part = RingReader(ring.path).poll()
+    assert part.number.tolist() == [5, 6, 7, 8, 9, 11, 12]
+    assert (part.num_lost, part.num_damaged) == (6, 1)
+
+
+def test_a_time_of_creation_that_is_no_time_is_not_told(tmp_path: Path) -> None:
+    ring = ring_in(tmp_path)
+    for absurd in (2**63 - 1, -1, 0):
+        at = abi.place(abi.HEADER, "created_real_ns").offset
+        with open(ring.path, "r+b") as file:
+            file.seek(at)
+            file.write(struct.pack("<q", absurd))
+        assert RingReader(ring.path).created_ns()[1] == Path(ring.path).stat().st_mtime_ns
 
 
 @given(raw=st.binary(min_size=0, max_size=2048), at=st.integers(0, abi.HEADER_BYTES + 600))

@@ -20,7 +20,7 @@ from tests.job.test_ddp import python_with_torch
 from tests.tools.nvml import Fake
 from tools.gpu_check.budget import Budget
 from tools.gpu_check.case import cases_for
-from tools.gpu_check.run import Check, run
+from tools.gpu_check.run import Check, _case, run
 
 ROOT = Path(__file__).resolve().parents[2]
 STUB = f'#!/bin/sh\nexec {sys.executable} {Path(__file__).with_name("trainer.py")} "$FAKE_ANSWERS"\n'
@@ -96,6 +96,44 @@ def test_a_python_without_torch_is_one_line_and_no_traceback(tmp_path):
     code, _, err = gpu_check("--python", bare)
     assert code == 3
     assert err == f"gpu-check: {bare}: no torch: none; install torch there, or name another with --python\n"
+
+
+def test_a_python_without_stepscope_is_one_line_and_no_traceback():
+    # -S: no site-packages, as with the system's Python where stepscope lies in a virtual environment.
+    done = subprocess.run(
+        [sys.executable, "-S", "-E", str(ROOT / "tools/gpu-check"), "--device", "cpu"],
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 3
+    assert done.stderr.startswith(f"gpu-check: {sys.executable}: no module ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_case_that_does_not_fit_the_time_is_left_out_and_decides_nothing(tmp_path, monkeypatch):
+    from tools.gpu_check.talk import Worker
+
+    late = {"error": "took longer than the 7 s that it had", "is_late": True}
+    check = Check(
+        device="cpu", python="", cases=cases_for("cpu", ("tiny-kernels",)), out=tmp_path,
+        budget=Budget(7.0, lambda: 0.0), say=print, load_nvml=lambda: None, date="2026-01-02",
+    )  # fmt: skip
+    monkeypatch.setattr(Worker, "do", lambda self, order, seconds: late)
+    _case(check, Worker.__new__(Worker), None, check.cases[0], 1)
+    assert check.rows == []
+    assert check.budget.skipped == ["tiny-kernels: took longer than the 7 s that it had"]
+
+
+def test_a_case_that_hangs_is_a_failure(tmp_path, monkeypatch):
+    from tools.gpu_check.talk import Worker
+
+    late = {"error": "took longer than the 600 s that it had", "is_late": True}
+    check = Check(
+        device="cpu", python="", cases=cases_for("cpu", ("tiny-kernels",)), out=tmp_path,
+        budget=Budget(600.0, lambda: 0.0), say=print, load_nvml=lambda: None, date="2026-01-02",
+    )  # fmt: skip
+    monkeypatch.setattr(Worker, "do", lambda self, order, seconds: late)
+    _case(check, Worker.__new__(Worker), None, check.cases[0], 1)
+    assert [(each.outcome, each.passed) for each in check.rows] == [("failed", False)]
 
 
 @pytest.mark.parametrize(

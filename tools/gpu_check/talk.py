@@ -96,4 +96,4 @@ class Worker:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(int(begun["pid"]), signal.SIGKILL)
         self._answer(START_SECONDS)
-        return {"error": f"took longer than the {seconds:.0f} s that it had"}
+        return {"error": f"took longer than the {seconds:.0f} s that it had", "is_late": True}

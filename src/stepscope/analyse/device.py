@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from stepscope.analyse import collective, copies, gradient, host, peer
+from stepscope.analyse import collective, copies, gradient, host, peer, tiled
 from stepscope.analyse.account import (
     Parts,
     WindowSums,
@@ -96,7 +96,7 @@ def analyse_device(p: Process, device: int) -> DeviceResult:
         timeline,
         who.thread,
         p.is_blocking_copy[mine],
-        p.used.steps,
+        tiled.bodies(p.used.steps, p.threads) if tiled.is_tiled(p.trace.metadata) else p.used.steps,
         owner,
         p.prepared,
         low,
@@ -224,7 +224,8 @@ def analyse_cpu(p: Process, *, is_device_unseen: bool) -> DeviceResult:
             status="withheld",
         )
         return DeviceResult((nothing,), DeviceAnalysis(accounting=nothing))
-    account = host.cpu_account(p.trace, p.threads, timeline, p.facts, p.used.steps)
+    steps = tiled.bodies(p.used.steps, p.threads) if tiled.is_tiled(p.trace.metadata) else p.used.steps
+    account = host.cpu_account(p.trace, p.threads, timeline, p.facts, steps)
     scopes = [] if p.used.is_empty else [Scope("steps", host_windows(p.used.steps), p.used.in_scope)]
     whole = Windows("host", np.array([timeline.start_ns]), np.array([timeline.end_ns]))
     scopes.append(Scope("trace", whole, np.ones(1, bool)))
@@ -235,7 +236,8 @@ def analyse_cpu(p: Process, *, is_device_unseen: bool) -> DeviceResult:
         accounting=rows[0],
         culprits=culprits(p.trace, account.idle, p.threads.rows, scopes[0].inside),
         by_step=_by_step(p, scopes[0], sums[0]),
-        numbers=_step_numbers(p, rows[0], sums[0].compute[scopes[0].chosen]),
+        numbers=_step_numbers(p, rows[0], sums[0].compute[scopes[0].chosen])
+        | tiled.numbers(account.idle, scopes[0].inside, p.used.steps, p.threads, p.trace.metadata),
         timeline=_timeline(p, scopes[0], p.activities, account.idle, is_idle_told=True),
         idle=idle_spans(account.idle, "host", is_withheld=status == "withheld"),
     )
@@ -370,7 +372,9 @@ def _numbers(
         late = int(length[idle.is_host_late[at]].sum()) / named["idle_ns"]
         numbers["queued_or_unlaunched_idle_share"] = 1.0 - late
         numbers["late_start_ns"] = float(length[late_starts(idle, activities)[at]].sum())
-        numbers["python_stall_ns"] = float(python_stall_ns(idle, inside, p.threads))
+        apart = tiled.numbers(idle, inside, p.used.steps, p.threads, p.trace.metadata)
+        stall = float(python_stall_ns(idle, inside, p.threads)) - apart.get("between_steps_ns", 0.0)
+        numbers |= apart | {"python_stall_ns": max(stall, 0.0)}
         numbers |= pauses(idle, inside, p.threads, p.used, p.prepared)
     if p.used.uses.num_recompiling is not None:
         numbers["recompiling_steps"] = float(p.used.uses.num_recompiling)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stepscope.cli import option
+from stepscope.cli import option, target
 
 if TYPE_CHECKING:
     from stepscope.model.text import Lang
@@ -125,6 +125,8 @@ def command(
         raise click.UsageError(f"--capture {capture} is no number of steps; give 1 or more")
     if server and not spool_dir:
         raise click.UsageError("--server needs --spool DIR: there it keeps what the server has not taken yet")
+    if spool_dir is not None:
+        target.check_place(spool_dir, "--spool")
     if token_file and not server:
         raise click.UsageError("--token-file is for --server; give both")
     own_dir = os.environ.get("STEPSCOPE_RUN_DIR")

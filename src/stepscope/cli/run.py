@@ -72,6 +72,8 @@ def command(
 
     if output not in (None, "-"):
         target.check_output(output)
+    if keep is not None:
+        target.check_place(keep, "--keep")
     options = Options(capture=capture, keep=keep, lang=lang, keep_identities=no_redact,
                       redact_key=os.environ.get("STEPSCOPE_REDACT_KEY"))  # fmt: skip
     done = run(words, os.environ, options, time.time())

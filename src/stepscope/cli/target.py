@@ -12,7 +12,7 @@ from typing import BinaryIO, cast
 
 import click
 
-from stepscope.model.error import StepscopeError
+from stepscope.model.error import StepscopeError, UnusableError
 
 _PREFIX = 20
 """Characters of a name that its temporary file keeps: at most 80 bytes of the 255 that a name may have."""
@@ -53,6 +53,20 @@ def check_folder(output: str, names: Sequence[str], inputs: Sequence[str] = ()) 
         for path in paths:
             check_output(path, "-o", inputs)
     return paths
+
+
+def check_place(folder: str, option: str) -> None:
+    """A folder in which files are to be kept later: made now, and refused where that cannot be done."""
+    if not folder:
+        raise click.UsageError(f"{option} is given an empty name; give it a directory")
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except FileExistsError:
+        raise UnusableError(f"{folder}: is a file; give a directory to {option}") from None
+    except OSError as error:
+        raise UnusableError(f"{folder}: cannot be made: {_why(error)}; give another {option}") from error
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise UnusableError(f"{folder}: nothing can be written there; give another {option}")
 
 
 @contextlib.contextmanager

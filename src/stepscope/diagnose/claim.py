@@ -79,8 +79,9 @@ def claims(found: Sequence[Finding], device: DeviceAnalysis) -> dict[str, Claim]
             result[finding.rule.id] = Claim(round((finding.cost_share or 0.0) * window), PEERS)
             continue
         else:
+            taken = {part: there - left[part] for part, there in _capacity(row, costly).items()}
             unclaimed = row.total_ns - sum(c.time_ns for c in result.values() if c.of != PEERS)
-            time = max(0, min(whole, unclaimed, _beyond_median_ns(device, owners)))
+            time = max(0, min(whole, unclaimed, _beyond_median_ns(device, taken)))
             overlaps = tuple(rule for rule, claim in result.items() if claim.time_ns) if time < whole else ()
             of = "steps"
         result[finding.rule.id] = Claim(time, of, overlaps)
@@ -96,8 +97,9 @@ def _parts(finding: Finding) -> tuple[str, ...]:
     return finding.rule.cost.of if finding.rule.cost is not None else ()
 
 
-def _beyond_median_ns(device: DeviceAnalysis, owners: Mapping[str, Sequence[str]]) -> int:
-    """Time of slow steps beyond the median step, less what computing and claimed parts took beyond theirs."""
+def _beyond_median_ns(device: DeviceAnalysis, taken: Mapping[str, int]) -> int:
+    """Time of slow steps beyond the median step, less what computing and claimed parts took beyond theirs:
+    of a part at most as much as was claimed of it (`taken`), for the rest is nobody's."""
     variation, steps = device.accounting.variation, device.by_step
     if variation is None or not variation.slow_steps or not steps:
         return device.accounting.total_ns
@@ -107,6 +109,5 @@ def _beyond_median_ns(device: DeviceAnalysis, owners: Mapping[str, Sequence[str]
         usual = median_low([parts.get(key, 0) for parts in steps.values()])
         return sum(max(0, parts.get(key, 0) - usual) for parts in slow)
 
-    return beyond("total_ns") - sum(
-        beyond(f"{part}_ns") for part in ("compute", *(part for part, of in owners.items() if of))
-    )
+    claimed = sum(min(beyond(f"{part}_ns"), time) for part, time in taken.items() if part != "compute")
+    return beyond("total_ns") - beyond("compute_ns") - claimed

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from stepscope.analyse.account import told_steps as spaced_steps
+from stepscope.analyse.features import has_device
 from stepscope.analyse.gradient import with_peers
 from stepscope.analyse.marked.rank import NOT_MARKED, Marked
 from stepscope.analyse.memory.estimate import Training
@@ -127,7 +128,10 @@ def diagnosed(
     rows = judged_rows(with_peers(analyses), options.catalog)
     bare = memory.bare_rows(alone, options.catalog)
     bare += [judged(each, None, list(options.catalog)) for each in beside.alone]
-    of_run = beside_traces(beside_marks, rows, options.catalog)
+    # Traces of a host tell the same of their few steps as marks of all: how the whole run went stays told.
+    is_host = not any(has_device(row.observed) for row in rows)
+    of_run = beside_traces(beside_marks, rows, options.catalog, len(accounting) if is_host else None)
+    accounting += tuple(row.account for row in of_run.rows if row.place is not None)
     late = job if job.joined is not None or of_run.job is None else of_run.job
     health = data.health(
         analyses, inputs, options.catalog, job, beside.issues, has_others=bool(bare) or beside.has_any
@@ -147,7 +151,7 @@ def diagnosed(
     operators = tuple(operator for analysis in analyses for operator in analysis.operators[:most])
     open_ = undecided(rows or bare, inputs, told, data.has_all_ranks(analyses, inputs), options.lang)
     answer, of_answer = verdict.verdict(
-        health, rows, told, options.catalog, options.lang, inputs, alone, beside
+        health, rows, told, options.catalog, options.lang, inputs, alone, beside, of_run.rows
     )
     looked = look([*rows, *bare], told, options.lang)
     in_question = told[0].row if told else of_answer

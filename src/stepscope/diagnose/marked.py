@@ -35,25 +35,29 @@ class BesideTraces:
     representative: report.Representative | None = None
 
 
-def beside_traces(marked: Sequence[RankAnalysis], traced: Sequence[Row], catalog: Catalog) -> BesideTraces:
-    """What the marks of the same run add to rows of traces."""
+def beside_traces(
+    marked: Sequence[RankAnalysis], traced: Sequence[Row], catalog: Catalog, num_rows: int | None = None
+) -> BesideTraces:
+    """What the marks of the same run add to rows of traces, of which the report's accounting has `num_rows`:
+    theirs come behind; `None`: theirs are not in it."""
     if not marked or not traced or not _is_same_run(marked, traced):
         return BesideTraces()
     job = join_ranks(marked)
-    rows = []
+    rows: list[Row] = []
     for row in judged_rows(job.analyses, catalog):
         rank = row.observed.rank.rank
         own = [each for each in traced if each.observed.rank.rank == rank] or list(traced)
         decided = {each.rule.id for of in own for each in of.found}
         decided |= {each.rule.id for of in own for each in of.clear}
-        # Its place is among the rows of the traces: it has none there.
         found = tuple(each for each in row.found if each.rule.id not in decided)
-        rows.append(replace(row, found=found, place=None))
+        place = None if num_rows is None else num_rows + len(rows)
+        rows.append(replace(row, found=found, place=place))
     return BesideTraces(tuple(rows), job, _like(marked, traced))
 
 
 def without_traced(told: Sequence[Told], of_run: BesideTraces, traced: Sequence[Row]) -> list[Told]:
-    """The findings without those of marks about a time in which a trace of the rank is clear of them."""
+    """The findings without those of marks about a time in which a trace of the rank is clear of them, and
+    without those of parts of the run whose cause a trace of the rank found itself."""
     own = {id(row.observed.rank) for row in of_run.rows}
     result = []
     for each in told:
@@ -66,7 +70,12 @@ def without_traced(told: Sequence[Told], of_run: BesideTraces, traced: Sequence[
                 if row.observed.rank.rank == each.row.observed.rank.rank
                 and any(out.rule.id == each.rule.id for out in row.clear)
             ]
-            if any(_is_during(row, when) for row in clear):
+            is_found = any(
+                row.observed.rank.rank == each.row.observed.rank.rank
+                and any(out.rule.id == each.rule.id for out in row.found)
+                for row in traced
+            )
+            if is_found or any(_is_during(row, when) for row in clear):
                 continue
         result.append(each)
     return result

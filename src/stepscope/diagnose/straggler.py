@@ -13,6 +13,7 @@ from stepscope.analyse.lateness import Lateness, group_cost_ns, kernel_reason, r
 from stepscope.analyse.stage import Heavy, Stages, heavy_stage, stages
 from stepscope.detect.few import few_steps
 from stepscope.detect.peer import JOINED, by_lateness, is_somebody_late
+from stepscope.detect.turn import takes_turns
 from stepscope.diagnose.turns import RARE, alone, is_scatter
 from stepscope.model import report
 from stepscope.model.analysis import RankAnalysis
@@ -62,7 +63,7 @@ def stragglers(whole: Joined, late: Lateness, analyses: Sequence[RankAnalysis], 
     parts = step_parts(whole, late, analyses)
     if num_steps >= LEAST_SERIES:
         judged = _stalled(whole, late, judged, steps_ns)
-        judged = _taking_turns(whole, late, parts, judged, steps_ns) or judged
+        judged = _taking_turns(whole, late, parts, judged, steps_ns) or _going_round(late, judged, steps_ns)
         judged = _without_noise(whole, late, judged)
     least_cost = LEAST_COST_SHARE if num_steps >= LEAST_SERIES else FEW_STEP_SHARE
     # A rank is a straggler by what others wait for it, not by coming late where nobody was held up.
@@ -177,6 +178,10 @@ def _stalled(whole: Joined, late: Lateness, judged: _Judged, steps_ns: int) -> _
     stalls = {
         rank: np.union1d(judged.columns.get(rank, none), np.flatnonzero(is_stall[rank]))
         for rank in np.flatnonzero(is_stall.any(axis=1)).tolist()
+        # Beside those who stand out anyway, a stall or two of another rank are hiccups.
+        if not judged.columns
+        or rank in judged.columns
+        or float(late.cost_ns[rank, is_stall[rank]].sum()) >= TURNS_SHARE * steps_ns
     }
     persistence = judged.persistence
     if not judged.columns:
@@ -215,6 +220,29 @@ def _taking_turns(
     if always:
         return None
     return _Judged(working, "moving", judged.noise_ns, judged.least_ns, judged.why)
+
+
+FEW_RANKS = 4
+"""Of more ranks some one has a tail of its own in many a step. Of so few, lateness that nobody stands out by,
+for it is in most steps and of all of them, is still no tail where it is large and often."""
+LARGE_STEP_SHARE = 0.20
+OFTEN = 1 / 3
+
+
+def _going_round(late: Lateness, judged: _Judged, steps_ns: int) -> _Judged:
+    """With every rank that costs the others time where these are late in turns, whatever keeps them: then
+    nobody in particular is the slow one."""
+    num_ranks, num_steps = late.lateness_ns.shape
+    least = max(judged.noise_ns, judged.least_ns)
+    if not judged.columns:
+        least = LARGE_STEP_SHARE * steps_ns / num_steps
+    with np.errstate(invalid="ignore"):
+        is_last = (late.cost_ns > 0) & (late.lateness_ns > least)
+    is_often = num_ranks <= FEW_RANKS and float(is_last.any(axis=0).mean()) >= OFTEN
+    if not (judged.columns or is_often) or not takes_turns(np.where(is_last, late.cost_ns, 0.0)):
+        return judged
+    columns = {rank: np.flatnonzero(is_last[rank]) for rank in np.flatnonzero(is_last.any(axis=1)).tolist()}
+    return replace(judged, columns=columns, persistence="moving", why=None)
 
 
 def _cost(late: Lateness, rank: int, columns: npt.NDArray[np.int64]) -> int:

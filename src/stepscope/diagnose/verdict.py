@@ -21,6 +21,9 @@ from stepscope.rules import Catalog
 LEAST_SHARE = 0.05
 """A finding below this share of the step is no answer to why the step is slow."""
 
+LEAST_BUSY = 0.95
+"""Passes and optimizer take at least this share of all marked steps where the loop waits for nothing."""
+
 RESTS = frozenset(
     {"idle-device", "idle-in-checkpoint", "idle-in-evaluation", "initialising", "sparse-bursts"}
 )
@@ -38,10 +41,12 @@ def verdict(
     inputs: Sequence[report.Input],
     memory: Sequence[report.Memory] = (),
     beside: Beside | None = None,
+    marked: Sequence[Row] = (),
 ) -> tuple[report.Verdict, Row | None]:
     """The answer over all devices, and the row it speaks of; `told` in their final order.
 
-    `memory` is of snapshots that are of none of the rows, `beside` what telemetry and logs add.
+    `memory` is of snapshots that are of none of the rows, `beside` what telemetry and logs add, `marked` are
+    the marks of the run beside its traces.
     """
     row: Row | None = None
     if not rows and beside is not None and beside.has_any:
@@ -49,7 +54,7 @@ def verdict(
     elif not rows and memory:
         class_, text, row = _memory_alone(told)
     else:
-        class_, text, row = _answer(health, rows, told, catalog, inputs)
+        class_, text, row = _answer(health, rows, told, catalog, inputs, marked)
         apart = beside.representative if beside is not None else None
         if class_ == "healthy" and apart is not None and apart.status == "no":
             text = Text(
@@ -67,6 +72,7 @@ def _answer(
     told: Sequence[Told],
     catalog: Catalog,
     inputs: Sequence[report.Input],
+    marked: Sequence[Row],
 ) -> tuple[report.VerdictClass, Text, Row | None]:
     """The class, what follows its name, and the row that the sentence speaks of."""
     if health.verdict == "unusable" or not rows:
@@ -157,6 +163,8 @@ def _answer(
     num_healthy = sum(each.rule.verdict == "healthy" for each in told)
     if seen and not withheld and not cut and num_healthy == len(seen):
         return "healthy", _with_memory(_healthy(least.account, len(seen), inputs), told), least
+    if not seen and marked and min(_share(row.account, "compute") for row in marked) >= LEAST_BUSY:
+        return "undecided", _with_memory(_no_wait(marked, least), told), least
     return "undecided", _with_memory(_nothing_found(least.observed, len(seen or rows), inputs), told), least
 
 
@@ -293,6 +301,25 @@ def _nothing_found(row: Observed, num_rows: int, inputs: Sequence[report.Input])
         en=f": no known cause reaches its threshold; the device computes for {busy} of the time, the "
         f"largest other part is {share} ({name.en}{who})",
         zh=f"：没有已知原因达到阈值；设备 {busy} 的时间在计算，其余最大的部分为 {share}（{name.zh}{here}）",
+    )
+
+
+def _no_wait(marked: Sequence[Row], traced: Row) -> Text:
+    """The loop of the whole run waits for nothing, and no device was seen: what is left is inside its passes.
+
+    Healthy it is not called: marks do not see what the passes wait for.
+    """
+    least = min(marked, key=lambda row: _share(row.account, "compute"))
+    busy, num = percent(_share(least.account, "compute")), f"{least.account.num_steps:,}"
+    ops = percent(_share(traced.account, "compute"))
+    return Text(
+        en=f": no wait of the loop was found; by the marks {busy} of the run's {num} steps is forward, "
+        f"backward and optimizer, of the traced steps ops on the host take {ops}; no accelerator work was "
+        "recorded, so what is left to win is inside the ops: record shapes (record_shapes=True) and compare "
+        "the longest",
+        zh=f"：未发现训练循环在等待；据标记，全部 {num} 步有 {busy} 的时间在前向、反向与优化器，"
+        f"所录各步中主机算子占 {ops}；没有录到加速器任务，余下的空间在算子内部："
+        "请录制形状（record_shapes=True）并比较耗时最长的算子",
     )
 
 

@@ -64,6 +64,9 @@ class Steps:
     is_shadow: Flags
     is_captured: Flags
     is_stalled: Flags
+    is_tiled: Flags | None = None
+    """The step was found by the end of an optimizer's step, not marked by the loop: where its body begins is
+    not known. `None`: no step was."""
 
     def __len__(self) -> int:
         return len(self.step)
@@ -136,6 +139,12 @@ class RankMarks:
     is_alive: bool | None = None
     gone_ns: int | None = None
     num_lost: int = 0
+    num_damaged: int = 0
+    """Records of the ring that are not whole."""
+    num_missing: int = 0
+    """Records that an agent read and whose batches are not here."""
+    gaps_ns: tuple[tuple[int, int], ...] = ()
+    """Between which records others are missing, whyever: no step and no phase goes on over these."""
     clock_steps_ns: tuple[int, ...] = ()
     """Jumps of the wall clock against the monotonic one."""
     offset_ns: int | None = None

@@ -17,7 +17,7 @@ from stepscope.model.redact import without_secrets
 from stepscope.model.text import Lang
 from stepscope.run import folder as folders
 from stepscope.run.answer import captured, diagnosed, why_none, with_commands
-from stepscope.run.capture import Watch
+from stepscope.run.capture import Watch, wanted
 from stepscope.run.child import NOT_FOUND, NOT_RUN, Child
 from stepscope.run.environment import attached_folder, is_off, of_command
 from stepscope.run.keep import Keeper
@@ -82,14 +82,19 @@ def run(words: Sequence[str], environment: Mapping[str, str], options: Options, 
         finally:
             watch.end()
             keeper.close()
-        lines = [line for line in (watch.line(options.lang),) if line is not None]
-        return _answer(Done(code, lines=lines), words, keeper, folder, is_off(environment), options)
+        return _answer(Done(code), watch, words, keeper, folder, is_off(environment), options)
     finally:
         folder.remove()
 
 
 def _answer(
-    done: Done, words: Sequence[str], keeper: Keeper, folder: folders.Folder, off: bool, options: Options
+    done: Done,
+    watch: Watch,
+    words: Sequence[str],
+    keeper: Keeper,
+    folder: folders.Folder,
+    off: bool,
+    options: Options,
 ) -> Done:
     lines = list(done.lines)
     if options.keep is not None:
@@ -106,6 +111,9 @@ def _answer(
         )
     except StepscopeError as error:
         return Done(done.code, lines=[*lines, str(error)])
+    failed = watch.line(options.lang)
+    if failed is not None and (options.capture != -1 or wanted(found.report) is not None):
+        lines.append(failed)  # elsewhere the marks of the whole run have decided meanwhile
     return Done(done.code, with_commands(found, folder, words), lines)
 
 

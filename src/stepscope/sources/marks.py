@@ -13,9 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.model import batch
+from stepscope.model.error import InputError
 from stepscope.model.mark import PHASES, Capture, Identity, Phases, RankMarks, Steps, Value
 from stepscope.model.trace import I64
-from stepscope.sources.ring import RECORD, RingReader
+from stepscope.sources.ring import FIRST_NS, LAST_NS, RECORD, RingReader
 from stepscope_sdk import ring_abi as abi
 
 FORMAT = "step-ring"
@@ -32,17 +33,26 @@ MOST_LOOKS = 64
 def marks_of_ring(path: str) -> RankMarks:
     """Everything that a ring holds now. InputError where it is none, OSError where it cannot be opened."""
     reader = RingReader(path)
-    parts, num_lost = [], 0
+    parts = []
     for _ in range(MOST_LOOKS):
         part = reader.poll()
         if not len(part.records):
             break
-        parts.append(part.records)
-        num_lost += part.num_lost
-    records = np.concatenate(parts) if parts else np.empty(0, dtype=RECORD)
-    return marks_of_records(
-        records, reader.identity(), reader.names(), num_lost=num_lost, is_alive=reader.is_alive()
+        parts.append(part)
+    if not parts and reader.has_damage():
+        raise InputError(
+            path, "a damaged step ring: none of its records is whole", "give a copy that is whole"
+        )
+    records = np.concatenate([each.records for each in parts]) if parts else np.empty(0, dtype=RECORD)
+    found = marks_of_records(
+        records,
+        reader.identity(),
+        reader.names(),
+        number=np.concatenate([each.number for each in parts]) if parts else None,
+        num_lost=sum(each.num_lost - each.num_damaged for each in parts),
+        is_alive=reader.is_alive(),
     )
+    return replace(found, num_damaged=sum(each.num_damaged for each in parts))
 
 
 def marks_of_batches(batches: Sequence[batch.Marks], ends: Sequence[batch.Happened] = ()) -> list[RankMarks]:
@@ -86,16 +96,20 @@ def _of_ring(batches: Sequence[batch.Marks]) -> RankMarks:
     known: dict[str, object] = {}
     for each in batches:
         known |= each.identity
-    # What was lost before the first batch is in none: numbers begin at 0.
-    num_lost = int(number[-1]) + 1 - len(number) if len(number) else 0
+    # What was lost before the first batch is in none: numbers begin at 0. Of what is not here the agent
+    # counted what the ring had overwritten before it looked; the rest it read, and its batches never came.
+    absent = int(number[-1]) + 1 - len(number) if len(number) else 0
+    num_lost = min(absent, sum({each.seq: each.num_lost for each in batches}.values()))
     told = [each.is_alive for each in batches if each.is_alive is not None]
-    return marks_of_records(
+    found = marks_of_records(
         records[first],
         _identity(known),
         max((tuple(each.names) for each in batches), key=len, default=()),
+        number=number,
         num_lost=num_lost,
         is_alive=told[-1] if told else None,
     )
+    return replace(found, num_missing=absent - num_lost)
 
 
 def _identity(known: Mapping[str, object]) -> Identity:
@@ -110,23 +124,34 @@ def marks_of_records(
     identity: Identity,
     names: tuple[str, ...] = (),
     *,
+    number: I64 | None = None,
     num_lost: int = 0,
     is_alive: bool | None = None,
 ) -> RankMarks:
-    """Records (dtype `sources.ring.RECORD`) of one ring in the order of their numbers, as marks."""
-    offset = int(records["real_ns"][0]) - int(records["mono_ns"][0]) if len(records) else None
+    """Records (dtype `sources.ring.RECORD`) of one ring in the order of their numbers, as marks. `number` of
+    each, where some are not here: nothing that was open where they are missing goes on behind."""
+    offset = _offset(records)
     jumps = _jumps(records)
+    follows = np.zeros(len(records), dtype=bool)
+    if number is not None:
+        follows[1:] = np.diff(number) > 1
     # A mark of a thread that found the ring taken is written a little later than its time.
-    records = records[np.argsort(records["mono_ns"], kind="stable")]
+    order = np.argsort(records["mono_ns"], kind="stable")
+    records, follows = records[order], follows[order]
     at = records["mono_ns"] + np.int64(offset or 0)
     paired = _Pairing(names)
     rows = zip(
         *(records[name].tolist() for name in ("kind", "flags", "step", "a", "b", "c")),
         at.tolist(),
+        follows.tolist(),
         strict=True,
     )
-    for kind, flags, step, a, b, c, when in rows:
+    last = 0
+    for kind, flags, step, a, b, c, when, is_behind_gap in rows:
+        if is_behind_gap:
+            paired.forget(last, when)
         paired.take(kind, flags, step, a, b, c, when)
+        last = when
     open_ = paired.open()
     return RankMarks(
         identity=replace(identity, **paired.world),  # type: ignore[arg-type]
@@ -148,7 +173,16 @@ def marks_of_records(
         clock_steps_ns=jumps,
         offset_ns=offset,
         num_unmatched=paired.num_unmatched,
+        gaps_ns=tuple(paired.gaps_ns),
     )
+
+
+def _offset(records: npt.NDArray[np.void]) -> int | None:
+    """Wall time less monotonic time of the first record that tells a time at all."""
+    real = records["real_ns"]
+    told = np.flatnonzero((real >= FIRST_NS) & (real < LAST_NS))
+    first = int(told[0]) if len(told) else 0
+    return int(real[first]) - int(records["mono_ns"][first]) if len(records) else None
 
 
 def _jumps(records: npt.NDArray[np.void]) -> tuple[int, ...]:
@@ -202,8 +236,16 @@ class _Pairing:
         self.exit_ns: int | None = None
         self.has_failed = self.was_interrupted = False
         self.num_unmatched = 0
+        self.gaps_ns: list[tuple[int, int]] = []
         self._num_begun = 0
         self._open: dict[tuple[int, int], list[Begun]] = {}
+
+    def forget(self, from_ns: int, to_ns: int) -> None:
+        """Records are missing between these: what was open may have ended in the meantime, and what it was in
+        at the last record is not known from before."""
+        self.gaps_ns.append((from_ns, to_ns))
+        self.step = None
+        self._open.clear()
 
     def take(self, kind: int, flags: int, step: int, a: int, b: float, c: float, at: int) -> None:
         """One record, `at` wall time."""
@@ -304,6 +346,7 @@ class _Pairing:
             is_shadow=(flags & abi.FLAGS["shadow"]) != 0,
             is_captured=(flags & abi.FLAGS["captured"]) != 0,
             is_stalled=(flags & abi.FLAGS["stalled"]) != 0,
+            is_tiled=(flags & abi.FLAGS["tiled"]) != 0,
         )
 
     def phase_columns(self) -> Phases:

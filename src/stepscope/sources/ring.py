@@ -33,8 +33,13 @@ RECORD = np.dtype(
     }
 )  # fmt: skip
 MOST_RECORDS = 1 << 22
+FIRST_NS, LAST_NS = 946_684_800_000_000_000, 4_102_444_800_000_000_000
+"""2000 and 2100: a wall clock outside was never set, or is no time."""
 MOST_LOOKS = 3
 """At records behind which there is a whole one already: so often torn, they are damaged."""
+_MOST_NUMBER = 1 << 56
+"""No ring comes to so many records: at a million a second it takes two thousand years."""
+_LOOKED_AT = 4_096
 _GIVE = "give a file that stepscope_sdk wrote (…/NAME.ring)"
 _TEXTS = (
     "job", "run", "host", "boot_id", "pod_uid", "pod", "namespace", "container", "container_id",
@@ -47,12 +52,13 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u206
 @dataclass(frozen=True, slots=True)
 class Part:
     """What one look gave: whole `records` in order (dtype `RECORD`), `number` the place of each since the
-    ring began, and how many before the last of them are lost: overwritten before they were read, or
-    damaged."""
+    ring began, and how many before the last of them are lost: overwritten before they were read, or, of these
+    `num_damaged`, not whole though nothing can have overwritten them."""
 
     records: npt.NDArray[np.void]
     number: npt.NDArray[np.int64]
     num_lost: int
+    num_damaged: int = 0
 
 
 class RingReader:
@@ -98,9 +104,13 @@ class RingReader:
         return Identity(**texts, **numbers, device_uuids=uuids)  # type: ignore[arg-type]
 
     def created_ns(self) -> tuple[int, int]:
-        """CLOCK_MONOTONIC and CLOCK_REALTIME when the ring was made."""
+        """CLOCK_MONOTONIC and CLOCK_REALTIME when the ring was made; where the second is no time that of the
+        file's last change."""
         head = self._head().ljust(abi.HEADER_BYTES, b"\0")
-        return _number(head, "created_mono_ns"), _number(head, "created_real_ns")
+        real = _number(head, "created_real_ns")
+        if not FIRST_NS <= real < LAST_NS:
+            real = os.fstat(self._file).st_mtime_ns
+        return _number(head, "created_mono_ns"), real
 
     def names(self) -> tuple[str, ...]:
         """Names of values, phases and modules so far."""
@@ -111,11 +121,10 @@ class RingReader:
 
     def poll(self) -> Part:
         """Every whole record since the last look."""
-        head = self._head().ljust(abi.HEADER_BYTES, b"\0")
         # One more than told: the writer may have died between a record and its count.
-        newest = _number(head, "num_written") + 1
+        newest = self._num_written() + 1
         first = max(self._next, newest - 1 - self._num)
-        if newest <= first or newest > 1 << 62:
+        if newest <= first:
             return Part(np.empty(0, RECORD), np.empty(0, np.int64), 0)
         numbers = np.arange(first, newest, dtype=np.int64)
         records = np.empty(len(numbers), RECORD)
@@ -134,7 +143,41 @@ class RingReader:
         last = int(numbers[found[-1]])
         num_lost = last + 1 - self._next - len(found)
         self._next = last + 1
-        return Part(records[found], numbers[found], num_lost)
+        # The writer may have gone on meanwhile: what it has come to by now is no damage.
+        torn = numbers[: found[-1]][~is_whole[: found[-1]]]
+        num_damaged = int((torn >= self._num_written() - self._num).sum()) if len(torn) else 0
+        return Part(records[found], numbers[found], num_lost, num_damaged)
+
+    def has_damage(self) -> bool:
+        """Whether the ring tells of records, or holds bytes where these would be, and none is whole."""
+        head = self._head().ljust(abi.HEADER_BYTES, b"\0")
+        is_empty = not _number(head, "num_written") and not any(os.pread(self._file, 1 << 16, self._header))
+        return not is_empty and not self._scanned()
+
+    def _num_written(self) -> int:
+        """How many records were written. The header's count is a hint: where no whole record bears it out, or
+        more follow than it knows of, the records themselves are counted."""
+        told = _number(self._head().ljust(abi.HEADER_BYTES, b"\0"), "num_written")
+        if told <= _MOST_NUMBER:
+            copy, is_whole = self._look(np.array([max(told - 1, 0), told + 1], dtype=np.int64))
+            # Of a ring that nobody wrote into the first place is empty, or just being written.
+            is_borne_out = is_whole[0] if told else is_whole[0] or int(copy["seq"][0]) <= 2
+            if is_borne_out and not is_whole[1]:
+                return told
+        return self._scanned() or min(told, _MOST_NUMBER)
+
+    def _scanned(self) -> int:
+        """One more than the highest number of a whole record, 0 where there is none."""
+        places = np.arange(self._num, dtype=np.int64)
+        number = (self._copy(places)["seq"] // np.uint64(2)).astype(np.int64) - 1
+        likely = number[(number >= 0) & (number <= _MOST_NUMBER) & (number % self._num == places)]
+        likely = np.sort(likely)[::-1]
+        for low in range(0, len(likely), _LOOKED_AT):
+            some = np.sort(likely[low : low + _LOOKED_AT])
+            whole = some[self._look(some)[1]]
+            if len(whole):
+                return int(whole[-1]) + 1
+        return 0
 
     def is_alive(self) -> bool:
         """Whether the writer still holds the file; works over namespaces of pids."""

@@ -239,6 +239,8 @@ HEALTH_CODE: Mapping[str, Text] = {
     "steps_of_epochs": Text(en="steps by epoch", zh="按 epoch 计数的步"),
     "lines_without_step": Text(en="lines without a step", zh="没有步号的行"),
     "marks_lost": Text(en="marks lost", zh="标记丢失"),
+    "marks_damaged": Text(en="marks damaged", zh="标记损坏"),
+    "marks_missing": Text(en="marks missing", zh="标记缺失"),
     "marks_unmatched": Text(en="marks without a partner", zh="不成对的标记"),
     "clock_set": Text(en="clock set", zh="时钟被调整"),
     "steps_renumbered": Text(en="steps renumbered", zh="步号已重排"),

@@ -305,6 +305,8 @@ def slow_steps(row: report.Accounting, steps: Iterable[report.Step], lang: Lang)
         return ""
     took = {step.step: step.dur_ns for step in steps if (step.rank, step.input) == (row.rank, row.input)}
     told = [(number, took[number]) for number in variation.slow_steps if number in took]
+    if not told:  # the run beside its traces: its steps are not listed one by one
+        return ""
     shown = sorted(told, key=lambda each: -each[1])[:_MOST_SLOW]
     more = len(told) - len(shown)
     median = duration(variation.median_ns)

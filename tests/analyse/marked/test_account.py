@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepscope.analyse.marked import analyse_marks
-from stepscope.model.mark import PHASES, Phases
-from tests.analyse.marked.made import BEGIN_NS, MS, job
+from stepscope.model.mark import PHASES, Phases, RankMarks
+from tests.analyse.marked.made import BEGIN_NS, MS, job, judged
 
 
 def parts(ranks, rank=0, step=None):
@@ -189,3 +189,36 @@ def test_clocks_that_are_apart_change_nothing(lines, apart, is_one_host):
     hosts = ["one"] * num if is_one_host else [f"h{n}" for n in range(num)]
     moved = job(lines, apart_ns=apart[:num], hosts=hosts)
     assert table(moved) == table(job(lines, hosts=hosts))
+
+
+def tiled(marks: RankMarks) -> RankMarks:
+    """The same marks, of steps that were found by the optimizer."""
+    return replace(marks, steps=replace(marks.steps, is_tiled=np.ones(len(marks.steps), dtype=bool)))
+
+
+def test_host_code_between_the_optimizer_and_the_next_forward_is_of_neither_step():
+    ours = [tiled(each) for each in job([["_12 f2 b4 o1"] * 8])]
+    assert parts(ours, step=3) == {"total": 19, "compute": 7, "idle.python": 12}
+    device = analyse_marks(ours).analyses[0].devices[0]
+    assert "idle.preprocess" not in device.tells
+    assert device.numbers["between_steps_ns"] == 8 * 12 * MS
+    assert device.numbers["python_stall_ns"] == 0
+    told = judged(ours)
+    assert [each.rule for each in told.findings] == ["between-steps"]
+    assert told.verdict.class_ == "other-stall"
+    assert "after the step or before the next" in told.verdict.text
+    assert "waiting" not in told.verdict.text.lower()
+
+
+def test_a_wait_for_the_loader_parts_what_is_after_the_step_from_preparing_the_next_batch():
+    ours = [tiled(each) for each in job([["_12 d1 _6 f2 b4 o1"] * 8])]
+    assert parts(ours, step=3) == {
+        "total": 26, "compute": 7, "idle.input": 1, "idle.preprocess": 6, "idle.python": 12,
+    }  # fmt: skip
+    assert {each.rule for each in judged(ours).findings} == {"python-stall", "host-preprocessing"}
+
+
+def test_a_step_that_the_loop_marks_itself_says_what_it_begins_with():
+    assert parts(job([["_5 | _12 f2 b4 o1"] * 8]), step=3) == {
+        "total": 24, "compute": 7, "idle.preprocess": 12, "idle.python": 5,
+    }  # fmt: skip

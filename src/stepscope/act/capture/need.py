@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from stepscope.act.capture.request import Request
+from stepscope.model.error import UsageError
 from stepscope.rules import capture as needs
+from stepscope.rules import load_catalog
 from stepscope.rules.rule import Capture, Rule
 
 
@@ -36,9 +38,10 @@ ASKS_OF: tuple[tuple[Capture, Ask], ...] = (
 """The recordings of `rules/capture.py` that an on-demand capture gives; what is not here it does not give."""
 
 
-def least(rules: Iterable[Rule], *, slowest: Iterable[int] = ()) -> Request | None:
-    """One capture for all these rules, `None` where no capture of PyTorch's profiler settles any of them."""
-    asks = [ask for rule in rules if (ask := ask_of(rule.needs)) is not None]
+def least(rules: Iterable[Rule | str], *, slowest: Iterable[int] = ()) -> Request | None:
+    """One capture for all these rules or their ids, `None` where no capture of the profiler settles any.
+    UsageError for an id that no rule has."""
+    asks = [ask for rule in map(_rule, rules) if (ask := ask_of(rule.needs)) is not None]
     if not asks:
         return None
     ranks = frozenset(slowest)
@@ -48,6 +51,16 @@ def least(rules: Iterable[Rule], *, slowest: Iterable[int] = ()) -> Request | No
         flags=frozenset().union(*(each.flags for each in asks)),
         ranks=None if any(each.is_of_all for each in asks) or not ranks else ranks,
     )
+
+
+def _rule(rule: Rule | str) -> Rule:
+    """The rule itself; what a report names it by is looked up in the catalogue."""
+    if not isinstance(rule, str):
+        return rule
+    catalog = load_catalog()
+    if rule not in {each.id for each in catalog}:
+        raise UsageError(f"{rule}: no rule has this id; stepscope rules lists them")
+    return catalog[rule]
 
 
 def ask_of(capture: Capture) -> Ask | None:

@@ -115,9 +115,13 @@ idle_allocator_share = _idle(
 )
 idle_gc_share = _idle("gc", "Device idle while Python collects garbage, as a share of the step.")
 idle_compile_share = _idle("compile", "Device idle while code is compiled or tuned, as a share of the step.")
-idle_checkpoint_share = _idle("checkpoint", "Device idle during a checkpoint, as a share of the step.")
-idle_eval_share = _idle("eval", "Device idle during an evaluation, as a share of the step.")
-idle_logging_share = _idle("logging", "Device idle while the host writes logs, as a share of the step.")
+idle_checkpoint_share = _idle(
+    "checkpoint", "Device idle during a checkpoint, as a share of the step.", on_host=True
+)
+idle_eval_share = _idle("eval", "Device idle during an evaluation, as a share of the step.", on_host=True)
+idle_logging_share = _idle(
+    "logging", "Device idle while the host writes logs, as a share of the step.", on_host=True
+)
 idle_launch_share = _idle(
     "launch", "Device idle while the host is issuing ops and launches, as a share of the step."
 )

@@ -113,6 +113,26 @@ python_stall_share = Feature(
     _of_total("python_stall_ns", "idle.python"),
     of=("idle.python",),
 )
+
+
+def _between_steps(observed: Observed) -> float | None:
+    total = observed.device.accounting.total_ns
+    if total <= 0:
+        return None
+    time = observed.device.numbers.get("between_steps_ns")
+    if time is None:  # elsewhere the loop itself says where its steps begin
+        return 0.0 if has_device(observed) else None
+    return time / total
+
+
+between_steps_share = Feature(
+    "between_steps_share",
+    "ratio",
+    "Host code for over 1 ms at a stretch between the optimizer and the next forward pass, of which nothing "
+    "tells whether it ends a step or begins the next, as a share of the step.",
+    _between_steps,
+    of=("idle.python",),
+)
 long_pause_share = Feature(
     "long_pause_share",
     "ratio",

@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from stepscope.analyse.account import WindowSums, idle_struct, step_parts
 from stepscope.analyse.activity import CELL_NS, MOST_CELLS
-from stepscope.analyse.marked.piece import PART, Pieces
+from stepscope.analyse.marked.piece import PART, UNPLACED, Pieces
 from stepscope.analyse.marked.tile import Tiles
-from stepscope.analyse.variation import periodic_excess_ns, variation
+from stepscope.analyse.variation import Periodic, periodic_excess_ns, periodic_steps, variation
 from stepscope.model import report
 from stepscope.model.activity import Activity
 from stepscope.model.analysis import Culprit, DeviceAnalysis
@@ -59,11 +59,6 @@ class StepSums(Mapping[int, Mapping[str, int]]):
 
 LEAST_PERIOD = 5
 """What comes in every other step, or in every third, is what steps do."""
-
-
-def is_at_intervals(varied: report.Variation | None) -> bool:
-    """Whether slow steps come at a period, and seldom."""
-    return varied is not None and (varied.period_steps or 0) >= LEAST_PERIOD
 
 
 _WORK = ("compute", "communication", "copy")
@@ -135,7 +130,8 @@ class Accounted:
             by_step=told,
             steps_left_out=int(scope.sum()) - len(told) or None,
         )
-        blame, numbers = self._culprits(scope, varied)
+        periodic = periodic_steps(number, took, counted[scope])
+        blame, numbers = self._culprits(scope, periodic)
         if counted.sum() > 1 and took.sum() > 0:
             # What a rank computes or waits for others beyond the usual is no stall of its own.
             other = (table[:, 0] + table[:, 1])[scope]
@@ -183,7 +179,7 @@ class Accounted:
         return report.HostShares(loader_share=named["idle.input_ns"] / named["total_ns"])
 
     def _culprits(
-        self, scope: Flags, varied: report.Variation | None
+        self, scope: Flags, periodic: Periodic | None
     ) -> tuple[dict[str, tuple[Culprit, ...]], dict[str, float]]:
         """What ran in each cause, by its label; and numbers of host work that no phase covers."""
         places = np.flatnonzero(scope)
@@ -214,12 +210,13 @@ class Accounted:
         if "idle.python" in self.tells:
             is_python = part == PART["python"]
             is_long = is_python & (took >= LONG_NS)
-            if is_at_intervals(varied):
-                assert varied is not None
+            is_unplaced = self.pieces.of_label(UNPLACED)[piece]
+            if periodic is not None and periodic.period >= LEAST_PERIOD:
                 # What comes at intervals is a rule of its own, as long as nothing names it.
-                slow = np.isin(self.tiles.number[places[window]], np.array(varied.slow_steps))
+                slow = np.isin(self.tiles.number[places[window]], periodic.steps)
                 is_long &= ~slow | self.pieces.is_named[piece]
-            numbers["python_stall_ns"] = float(took[is_long].sum())
+            numbers["python_stall_ns"] = float(took[is_long & ~is_unplaced].sum())
+            numbers["between_steps_ns"] = float(took[is_long & is_unplaced].sum())
             whole = int(took[is_python].sum())
             own = is_python & self.pieces.is_named[piece]
             best = max(

@@ -101,6 +101,7 @@ def _moved(marks: RankMarks, by_ns: int) -> RankMarks:
         exit_ns=moved(marks.exit_ns),
         open_since_ns=moved(marks.open_since_ns),
         offset_ns=moved(marks.offset_ns),
+        gaps_ns=tuple((start + by_ns, end + by_ns) for start, end in marks.gaps_ns),
     )
 
 

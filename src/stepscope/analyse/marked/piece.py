@@ -43,6 +43,8 @@ PREPROCESS_SHARE = 0.05
 TILES_NS = 100_000
 """A step that begins so soon after the last one leaves no gap."""
 BETWEEN, BEFORE = "between steps", "before forward"
+UNPLACED = "between the optimizer and the next forward"
+"""Where nothing tells the end of the loop's body from the beginning of the next."""
 UNTOLD = "in no phase"
 
 
@@ -60,6 +62,11 @@ class Pieces:
 
     def __len__(self) -> int:
         return len(self.start)
+
+    def of_label(self, text: str) -> npt.NDArray[np.bool_]:
+        """Which pieces have this label."""
+        result: npt.NDArray[np.bool_] = self.label == (self.labels.index(text) if text in self.labels else -1)
+        return result
 
     def within(
         self, start_ns: I64, end_ns: I64
@@ -194,8 +201,11 @@ def _rest(
     unknown, python, preprocess = PART["unknown"], PART["python"], PART["preprocess"]
     compute, data = PART["compute"], PART["input"]
     every = [column.tolist() for column in (named.start, named.end, named.part, named.label)]
-    for n, (begin, until, own) in enumerate(
-        zip(tiles.start_ns.tolist(), tiles.end_ns.tolist(), tiles.begin_ns.tolist(), strict=True)
+    for n, (begin, until, own, is_tiled) in enumerate(
+        zip(
+            *(of.tolist() for of in (tiles.start_ns, tiles.end_ns, tiles.begin_ns, tiles.is_tiled)),
+            strict=True,
+        )
     ):
         low, high = int(bounds[n]), int(bounds[n + 1])
         mine = list(zip(*(column[low:high] for column in every), strict=True))
@@ -205,7 +215,12 @@ def _rest(
         # loop's body begins.
         is_apart = own - begin > TILES_NS
         body = own if is_apart or fetching is None or fetching < own else fetching
-        if working is not None and body > working:
+        between = BETWEEN
+        if is_tiled and working is not None:
+            # The loader's call is in the next body; without one the optimizer's end tells of neither.
+            is_fetched = fetching is not None and fetching < working
+            body, between = (fetching, BETWEEN) if is_fetched else (working, UNPLACED)
+        elif working is not None and body > working:
             body = min(own, working)
         before: list[tuple[int, int]] = []
         last, after = begin, ""
@@ -218,7 +233,7 @@ def _rest(
                 else:
                     cut = min(max(body, last), start)
                     if cut > last:
-                        rows.append((last, cut, python, labels.place(BETWEEN)))
+                        rows.append((last, cut, python, labels.place(between)))
                     if start > cut:
                         before.append((cut, start))
             last, after = max(last, end), texts.get(label, "")

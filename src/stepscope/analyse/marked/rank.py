@@ -12,14 +12,14 @@ from statistics import median_low
 
 import numpy as np
 
-from stepscope.analyse.marked.account import Accounted, is_at_intervals
+from stepscope.analyse.marked.account import LEAST_PERIOD, Accounted
 from stepscope.analyse.marked.cost import own_cost
 from stepscope.analyse.marked.meeting import Meetings, Met, clock_of, host_of, meetings, on_one_clock
 from stepscope.analyse.marked.peer import most_steps, peer_table
-from stepscope.analyse.marked.piece import PART, PART_OF_PHASE, pieces, tells_all
+from stepscope.analyse.marked.piece import PART, PART_OF_PHASE, UNPLACED, Pieces, pieces, tells_all
 from stepscope.analyse.marked.standing import Standing, standings
 from stepscope.analyse.marked.tile import Tiles, captured, tiles
-from stepscope.analyse.variation import variation
+from stepscope.analyse.variation import periodic_steps
 from stepscope.model import report
 from stepscope.model.analysis import ALL_ACCOUNTING, RankAnalysis
 from stepscope.model.mark import PHASES, RankMarks
@@ -27,6 +27,9 @@ from stepscope.model.peer import PeerTable
 
 SETTLES = "a trace of a few steps (stepscope takes one on request, or torch.profiler)"
 STRAGGLER = "straggler"
+LEAST_UNPLACED = 0.01
+"""Of all time: so much host work that may be either after a step or before the next leaves open whether the
+loop prepares its batches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,17 +104,17 @@ def _only(of: Tiles, steps: tuple[int, int]) -> Tiles:
         tuple(of.use[n] for n in keep.tolist()),
         tuple(of.why[n] for n in keep.tolist()),
         of.num_restarted,
+        of.is_tiled[keep],
     )
 
 
 def _account(marks: RankMarks, of: Tiles, met: Met, *, is_met: bool) -> Accounted:
     scope, counted = of.mask("counted", "marked"), of.mask("counted")
     took = of.end_ns - of.start_ns
-    varied = variation(of.number[scope], took[scope], counted[scope])
+    periodic = periodic_steps(of.number[scope], took[scope], counted[scope])
     pausing: frozenset[int] = frozenset()
-    if is_at_intervals(varied):
-        assert varied is not None
-        pausing = frozenset(np.flatnonzero(np.isin(of.number, varied.slow_steps)).tolist())
+    if periodic is not None and periodic.period >= LEAST_PERIOD:
+        pausing = frozenset(np.flatnonzero(np.isin(of.number, periodic.steps)).tolist())
     found = pieces(marks, of, pausing)
     if is_met:
         waits = met.waits
@@ -119,17 +122,22 @@ def _account(marks: RankMarks, of: Tiles, met: Met, *, is_met: bool) -> Accounte
     table = found.table(of.start_ns, of.end_ns)
     if not np.array_equal(table.sum(axis=1), of.end_ns - of.start_ns):
         raise AssertionError("the accounting does not add up to its steps")
-    return Accounted(marks.identity.rank, of, found, table, _tells(marks, is_met=is_met and len(met) > 0))
+    return Accounted(
+        marks.identity.rank, of, found, table, _tells(marks, found, is_met=is_met and len(met) > 0)
+    )
 
 
-def _tells(marks: RankMarks, *, is_met: bool) -> frozenset[str]:
+def _tells(marks: RankMarks, of: Pieces, *, is_met: bool) -> frozenset[str]:
     """Parts of the accounting that are known: a phase that was never marked may have been there unmarked."""
     seen = {PART_OF_PHASE[PHASES[n]] for n in np.unique(marks.phases.phase).tolist()}
     known = {
         f"idle.{name}" for name in seen & PART.keys() if name not in ("compute", "communication", "python")
     }
     if tells_all(marks):
-        known |= {"idle.python", "idle.preprocess"}
+        known |= {"idle.python"}
+        length = of.end - of.start
+        if of.of_label(UNPLACED) @ length <= LEAST_UNPLACED * length.sum():
+            known |= {"idle.preprocess"}
     return frozenset(known | ({"communication_exposed"} if is_met else set()))
 
 
@@ -202,11 +210,20 @@ def _steps(of: Tiles, rank: int | None) -> tuple[report.Step, ...]:
     )
 
 
+def _count(num: int) -> str:
+    return f"{num:,} gaps" if num != 1 else "gap"
+
+
 def _issues(marks: RankMarks, of: Tiles) -> tuple[report.HealthIssue, ...]:
     rows: list[tuple[str, int, str]] = []
-    if marks.num_lost:
-        what = f"{marks.num_lost:,} marks were overwritten before they were read: their steps are missing"
-        rows.append(("marks_lost", marks.num_lost, what))
+    for code, num, where in (
+        ("marks_lost", marks.num_lost, "were overwritten in the ring before they were read"),
+        ("marks_damaged", marks.num_damaged, "of the ring are damaged"),
+        ("marks_missing", marks.num_missing, "were read by the agent and are not in its spool"),
+    ):
+        if num:
+            over = f"; no step is taken over the {_count(len(marks.gaps_ns))}" if marks.gaps_ns else ""
+            rows.append((code, num, f"{num:,} marks {where}: their steps are missing{over}"))
     if marks.num_unmatched:
         what = f"{marks.num_unmatched:,} marks have no partner (an end without its beginning, or the reverse)"
         rows.append(("marks_unmatched", marks.num_unmatched, f"{what} and are left out"))

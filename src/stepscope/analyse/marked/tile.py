@@ -29,7 +29,8 @@ MARKED_SHARE = 0.01
 @dataclass(frozen=True, slots=True)
 class Tiles:
     """Whole steps in order: `number` ascends strictly, also where the loop's own numbers begin again;
-    `begin_ns` is the mark of the step's own beginning, inside its tile."""
+    `begin_ns` is the mark of the step's own beginning, inside its tile. `is_tiled`: it has none of the loop's
+    own, but begins where an optimizer ended."""
 
     number: I64
     start_ns: I64
@@ -39,6 +40,7 @@ class Tiles:
     why: tuple[str | None, ...]
     num_restarted: int
     """How often the loop's own numbers went back."""
+    is_tiled: npt.NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.number)
@@ -71,12 +73,20 @@ def tiles(marks: RankMarks, left_out: frozenset[int] = frozenset()) -> Tiles:
     if len(steps) > 1:
         # Where steps are missing between two, the time between is theirs.
         apart = np.diff(number)
-        follows = apart <= np.median(apart)
+        follows = (apart <= np.median(apart)) & ~_behind_gap(marks, start)[1:]
         start[1:] = np.where(follows, end[:-1], np.maximum(start[1:], end[:-1]))
     end = np.maximum(end, start)
     end[-1:] = np.maximum(end[-1:], _tail_ns(marks, end[-1:]))
     use, why = _uses(marks, number, start, end, left_out)
-    return Tiles(number, start, end, steps.start_ns, use, why, num_restarted)
+    tiled = steps.is_tiled if steps.is_tiled is not None else np.zeros(len(steps), dtype=bool)
+    return Tiles(number, start, end, steps.start_ns, use, why, num_restarted, tiled)
+
+
+def _behind_gap(marks: RankMarks, start_ns: I64) -> npt.NDArray[np.bool_]:
+    """Steps between whose beginning and that of the one before marks are missing."""
+    ends = np.array([end for _, end in marks.gaps_ns], dtype=np.int64)
+    passed = np.searchsorted(np.sort(ends), start_ns, side="right")
+    return np.diff(passed, prepend=0) > 0
 
 
 def _tail_ns(marks: RankMarks, end_ns: I64) -> I64:
@@ -141,4 +151,6 @@ def _when(marks: RankMarks, name: str) -> Intervals:
 
 def _has_start(marks: RankMarks) -> bool:
     """Whether the first step here is the process's first."""
-    return marks.start_ns is not None and (not len(marks.steps) or marks.num_lost == 0)
+    return marks.start_ns is not None and (
+        not len(marks.steps) or not marks.num_lost + marks.num_damaged + marks.num_missing
+    )

@@ -81,7 +81,6 @@ RULE = Rule(
             unless=(host_cpu_busy >= 0.90, backward_share <= 0.0),
             clears=idle_preprocess_share <= 0.05,
             patch=IN_WORKERS,
-            is_overlap=True,
         ),
         Remedy(
             Text(
@@ -153,7 +152,6 @@ RULE = Rule(
                 unless=(host_cpu_busy >= 0.90,),
                 clears=idle_preprocess_share <= 0.05,
                 patch=WORKERS,
-                is_overlap=True,
             ),
         ),
     ),
