@@ -249,14 +249,14 @@ class Monitor:
         except Exception:  # noqa: BLE001 - the outer wall
             self._leave_out()
 
-    def close(self, *, has_failed: bool = False) -> None:
-        """The process ends, or marks no more."""
+    def close(self, *, has_failed: bool = False, was_interrupted: bool = False) -> None:
+        """The process ends, or marks no more: in order, by an exception, or by Ctrl-C."""
         try:
             self._pauses.stop()
             if self._watch is not None:
                 self._watch.close()
             if self._ring is not None:  # a child that never marked has no end to tell of either
-                self._write(_EXIT, 0, self._step, int(has_failed))
+                self._write(_EXIT, 0, self._step, 2 if was_interrupted else int(has_failed))
         except Exception:  # noqa: BLE001 - the outer wall
             pass
         self._write = self._write_inner = _nowhere

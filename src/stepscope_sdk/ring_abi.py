@@ -109,7 +109,14 @@ KINDS = (
     Kind(10, "capture_begin", "capture id", "place in MODES", "-", "the profiler starts in this step"),
     Kind(11, "capture_end", "capture id", "stall in ns", "bytes of its trace, once written", "it ended"),
     Kind(12, "world", "world size", "rank", "local rank", "the process group is known now"),
-    Kind(13, "exit", "0 in order, 1 by an exception", "-", "-", "the process ends; absent after a kill"),
+    Kind(
+        13,
+        "exit",
+        "0 in order, 1 by an exception, 2 by Ctrl-C",
+        "-",
+        "-",
+        "the process ends; absent after a kill",
+    ),
 )
 FLAGS = {
     "shadow": 1,  # of a step whose inner marks are left out, to measure what marks cost

@@ -163,7 +163,8 @@ def _tell(made: Monitor, given: Given) -> None:
 
 def _at_exit(made: Monitor) -> None:
     # An exception that nobody caught was shown before this runs, and is kept here.
-    made.close(has_failed=getattr(sys, "last_value", None) is not None)
+    last = getattr(sys, "last_value", None)
+    made.close(has_failed=last is not None, was_interrupted=isinstance(last, KeyboardInterrupt))
 
 
 def _is_helper() -> bool:

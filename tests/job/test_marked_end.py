@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
+import numpy as np
 import pytest
 
 from stepscope.analyse.marked import analyse_marks
@@ -11,7 +12,13 @@ from stepscope.analyse.marked.log import log_of_marks
 from stepscope.diagnose import Options
 from stepscope.diagnose.diagnose import diagnose
 from stepscope.model import report
-from stepscope.sources.marks import marks_of_ring
+from stepscope.model.mark import Identity, Steps
+from stepscope.offline.mark import interrupted as with_ctrl_c
+from stepscope.offline.read import Read
+from stepscope.sources.marks import marks_of_records, marks_of_ring
+from stepscope.sources.ring import RECORD
+from stepscope.views.detail_marks import marks_text
+from stepscope_sdk import ring_abi as abi
 from tests.analyse.marked.made import CATALOG, MS, job
 from tests.simulate.live import Job
 
@@ -60,6 +67,8 @@ def test_an_end_in_order_by_an_error_and_by_a_kill_are_told_apart():
 
     assert end() == ("exit", "info", "the process ended")
     assert end(has_failed=True)[:2] == ("exit", "critical")
+    stopped = ("exit", "info", "the process ended after step 59: it was interrupted")
+    assert end(was_interrupted=True) == stopped
     gone = end(exit_ns=None, is_alive=False)
     assert gone[:2] == ("killed", "critical")
     assert "after step 59" in gone[2]
@@ -72,6 +81,70 @@ def test_progress_of_marks_has_their_steps_and_times():
     _, steps, seconds = progress.column("step_seconds")
     assert 30 not in steps
     assert seconds == pytest.approx(0.036)
+
+
+def ended_by(exit_code):
+    """Marks of a ring whose exit record says this."""
+    rows = np.zeros(2, dtype=RECORD)
+    rows["kind"] = [abi.kind_number("start"), abi.kind_number("exit")]
+    rows["a"] = [0, exit_code]
+    told = marks_of_records(rows, Identity())
+    return told.has_failed, told.was_interrupted
+
+
+def test_the_exit_record_tells_an_exception_from_ctrl_c():
+    assert [ended_by(code) for code in (0, 1, 2)] == [(False, False), (True, False), (False, True)]
+
+
+def test_ranks_that_a_launcher_killed_after_ctrl_c_are_interrupted_and_nothing_critical():
+    gone = {"is_alive": False, "open_step": 60, "open_phase": "backward", "open_since_ns": 0}
+    assert "killed-process" in {each.rule for each in told(2 * SECOND, **gone).findings}
+    of = told(2 * SECOND, was_interrupted=True, **gone)
+    (stopped,) = [each for each in of.events if each.kind == "exit"]
+    assert (stopped.severity, stopped.text[-20:]) == ("info", ": it was interrupted")
+    assert marks_text(stopped.text, "zh") == "进程已不在，且未表示结束，在第 60 步的反向：被中断"
+    assert not {each.severity for each in of.findings} & {"critical"}
+
+
+def test_whoever_started_the_job_says_that_it_was_interrupted():
+    (marks,) = job([PLAIN])
+    given = report.Input(kind="steps", format="step-ring", name="a.ring")
+    ended, gone = (
+        Read(given, "a.ring", marks=(marks,)),
+        Read(given, "a.ring", marks=(replace(marks, exit_ns=None),)),
+    )
+    assert [each.marks[0].was_interrupted for each in with_ctrl_c([ended, gone])] == [False, True]
+
+
+def with_tail(**ended):
+    """Three steps of 40 ms; 5 ms after the last an evaluation of 60 ms begins, then a checkpoint of 20 ms."""
+    (marks,) = job([["d1 f10 b24 o5", "d1 f10 b24 o5", "d1 f10 b24 o5", "_5 e60 c20"]])
+    steps = marks.steps
+    columns = {each.name: getattr(steps, each.name) for each in fields(steps)}
+    kept = {name: column[:3] for name, column in columns.items() if column is not None}
+    return replace(marks, steps=Steps(**kept), open_step=3, **ended)
+
+
+def test_what_runs_after_the_last_step_is_in_the_account_of_a_run_that_ended():
+    row = analyse_marks([with_tail()]).analyses[0].devices[0].accounting
+    assert (row.num_steps, row.total_ns) == (3, 205 * MS)
+    assert (row.idle.eval_ns, row.idle.checkpoint_ns) == (60 * MS, 20 * MS)
+
+
+def test_a_run_that_was_killed_has_its_tail_and_one_that_goes_on_has_none_yet():
+    killed = analyse_marks([with_tail(exit_ns=None, is_alive=False)]).analyses[0]
+    assert killed.devices[0].accounting.total_ns == 205 * MS
+    alive = analyse_marks([with_tail(exit_ns=None, is_alive=True)]).analyses[0]
+    assert alive.devices[0].accounting.total_ns == 120 * MS
+
+
+def test_host_time_after_the_last_step_is_no_part_of_it():
+    (marks,) = job([["d1 f10 b24 o5"] * 3 + ["_500"]])
+    steps = marks.steps
+    columns = {each.name: getattr(steps, each.name) for each in fields(steps)}
+    kept = {name: column[:3] for name, column in columns.items() if column is not None}
+    row = analyse_marks([replace(marks, steps=Steps(**kept))]).analyses[0].devices[0].accounting
+    assert row.total_ns == 120 * MS
 
 
 # ── a job that is served ──

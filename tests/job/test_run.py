@@ -179,6 +179,8 @@ def test_after_ctrl_c_the_verdict_comes_with_the_trace_that_was_captured(tmp_pat
     ran = ended(tmp_path, process)
     assert ran.code == 128 + signal.SIGINT
     assert "KeyboardInterrupt" in ran.err
+    ends = [(each["severity"], each["text"][-20:]) for each in ran.report["events"] if each["kind"] == "exit"]
+    assert ends == [("info", ": it was interrupted")]
     assert sorted(each["kind"] for each in ran.report["inputs"]) == ["steps", "trace"]
     assert str(tmp_path) not in json.dumps(ran.report["inputs"])
     assert [*tmp_path.glob("stepscope-run-*")] == []

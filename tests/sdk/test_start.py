@@ -196,7 +196,7 @@ ENDS = {
     "import sys; sys.exit(0)": (0, "exit", 0),
     "import os; os._exit(3)": (3, "step_end", None),
     "import os, signal; os.kill(os.getpid(), signal.SIGKILL)": (-signal.SIGKILL, "step_end", None),
-    "import os, signal; os.kill(os.getpid(), signal.SIGINT)": (-signal.SIGINT, "exit", 1),
+    "import os, signal; os.kill(os.getpid(), signal.SIGINT)": (-signal.SIGINT, "exit", 2),
     "import os, sys; os.execv(sys.executable, [sys.executable, '-c', 'print(1)'])": (0, "step_end", None),
 }
 

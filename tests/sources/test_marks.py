@@ -136,6 +136,15 @@ def test_a_wall_clock_that_is_set_moves_no_step():
     assert told.clock_steps_ns == (3600 * 10**9,)
 
 
+def test_a_wall_clock_that_is_slewed_or_read_late_was_not_set():
+    rows = records(*(step(kind, 10 * n + at, n) for n in range(6) for kind, at in (("begin", 0), ("end", 9))))
+    rows["real_ns"][4:] += 2 * 10**6
+    rows["real_ns"][8] += 49 * 10**6
+    assert marks_of_records(rows, Identity()).clock_steps_ns == ()
+    rows["real_ns"][10:] -= 51 * 10**6
+    assert marks_of_records(rows, Identity()).clock_steps_ns == (-51 * 10**6,)
+
+
 def test_a_mark_that_was_written_late_has_its_own_time():
     rows = records(
         step("begin", 0, 0), step("end", 9, 0), phase("begin", 2, 0, "gc"), phase("end", 3, 0, "gc")

@@ -173,7 +173,7 @@ def test_the_same_xid_of_two_devices_is_two_events() -> None:
 def test_progress_says_steps_speed_growth_and_loss() -> None:
     assert progress_lines(measured(), "en") == [
         "train.log: rank 0, steps 1 to 4,812 of 20,000, 2024-05-01 09:53:10 to 12:33:26 UTC, 2.00 s a step, "
-        "+8.3 % from the first to the last quarter, 131,072 tokens/s, 64 samples/s, loss 10.92 → 3.417"
+        "median +8.3 % from the first to the last quarter, 131,072 tokens/s, 64 samples/s, loss 10.92 → 3.417"
     ]
     little = report.Progress(source="a.log", first_step=3, last_step=9)
     assert progress_lines(replace(measured(), progress=(little,)), "en") == ["a.log: steps 3 to 9"]

@@ -21,7 +21,7 @@ known.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -74,6 +74,10 @@ class RankClocks:
     num_matched: I64
     violation_ns: int
     """By how much corrected times still violate causality, the most."""
+    allowed_violation_ns: int = MOST_VIOLATION_NS
+    """Ends that are this uneven by themselves may violate it by as much."""
+    is_shared: npt.NDArray[np.bool_] | None = None
+    """Ranks that read their reference's own clock; `None` where no clock is known to be shared."""
 
     def corrected(self, rank: I64, local_ns: I64) -> I64:
         """These times of these ranks on the common axis of their component."""
@@ -102,13 +106,17 @@ def fit(
     matching: Matching,
     hosts: Sequence[str | None] = (),
     ends_agree_ns: int = ENDS_AGREE_NS,
+    shared: Sequence[str | None] = (),
 ) -> RankClocks:
     """The clocks of all ranks from their matched calls.
 
     `hosts` names the machine of each rank, `None` where unknown: ranks of one machine read one clock, which
     counts where the collectives tell less than that. `ends_agree_ns` is how well ends agree where a single
-    collective cannot show it.
+    collective cannot show it. `shared` names the clock of ranks whose times are of one by the way they were
+    taken: between those nothing is fitted, whatever their collectives say.
     """
+    if any(each is not None for each in shared):
+        return _fit_shared(calls, matching, hosts, ends_agree_ns, shared)
     num = calls.num_ranks
     usable = (matching.instance != UNMATCHED) & calls.is_of(*SYNCHRONISING)
     at = np.flatnonzero(usable)
@@ -123,8 +131,9 @@ def fit(
         residual=np.full(num, np.nan),
         error=np.full(num, np.nan),
     )
+    allowed = max(MOST_VIOLATION_NS, ends_agree_ns)
     if len(at):
-        _refine(calls, matching, _thinned(matching.instance, at), component, state, pivot)
+        _refine(calls, matching, _thinned(matching.instance, at), component, state, pivot, allowed)
     if ends_agree_ns > ENDS_AGREE_NS:
         # Processes wake up late, some always more than others: that is no noise that averages out.
         state.error = np.fmax(state.error, float(ends_agree_ns))
@@ -134,7 +143,7 @@ def fit(
     state.error = np.where(several, state.error, np.fmin(state.error, float(ends_agree_ns)))
     component = join_by_messages(calls, matching, component, state)
     if state.is_stepped:
-        violation = max(violation, MOST_VIOLATION_NS + 1)
+        violation = max(violation, allowed + 1)
     reference, shift = _references(component, state)
     alone = counted == 0
     alone &= ~np.isin(np.arange(num), np.flatnonzero(component >= 0))
@@ -151,6 +160,42 @@ def fit(
         error_ns=state.error,
         num_matched=counted,
         violation_ns=violation,
+        allowed_violation_ns=allowed,
+    )
+
+
+def _fit_shared(
+    calls: Calls,
+    matching: Matching,
+    hosts: Sequence[str | None],
+    ends_agree_ns: int,
+    shared: Sequence[str | None],
+) -> RankClocks:
+    """The fit of clocks instead of ranks, told of each rank: those of one clock have one offset, known
+    exactly where it is the reference's."""
+    names = [each if each is not None else n for n, each in enumerate(shared)]
+    first = {name: names.index(name) for name in names}
+    place = {name: n for n, name in enumerate(first)}
+    of = np.array([place[name] for name in names], dtype=np.int64)
+    ranks = np.array(list(first.values()), dtype=np.int64)
+    merged = replace(calls, rank=of[calls.rank], num_ranks=len(ranks))
+    own = fit(merged, matching, [hosts[n] for n in ranks.tolist()] if hosts else (), ends_agree_ns)
+    reference = np.where(own.reference >= 0, ranks[own.reference], -1)[of]
+    is_same = (reference >= 0) & (of == of[reference])
+    usable = (matching.instance != UNMATCHED) & calls.is_of(*SYNCHRONISING)
+    return RankClocks(
+        component=own.component[of],
+        reference=reference,
+        pivots_ns=own.pivots_ns[of],
+        offset_ns=own.offset_ns[of],
+        drift=own.drift[of],
+        drift_error=np.where(is_same, np.nan, own.drift_error[of]),
+        residual_ns=own.residual_ns[of],
+        error_ns=np.where(is_same, 0.0, own.error_ns[of]),
+        num_matched=np.bincount(calls.rank[usable], minlength=calls.num_ranks).astype(np.int64),
+        violation_ns=own.violation_ns,
+        allowed_violation_ns=own.allowed_violation_ns,
+        is_shared=is_same,
     )
 
 
@@ -226,6 +271,7 @@ def _refine(
     component: I64,
     state: State,
     pivot: int,
+    allowed_ns: int,
 ) -> None:
     """The robust fit of offsets, and of drifts where they can be told."""
     rank = calls.rank[at]
@@ -256,7 +302,7 @@ def _refine(
     is_told = np.abs(told) > many * error
     # No two clocks drift apart so fast: one of them was set anew inside the window.
     apart_ns = np.abs(told) * extent
-    state.is_stepped = bool(((np.abs(told) > MOST_DRIFT) & is_told & (apart_ns > MOST_VIOLATION_NS)).any())
+    state.is_stepped = bool(((np.abs(told) > MOST_DRIFT) & is_told & (apart_ns > allowed_ns)).any())
     is_told &= np.abs(told) <= MOST_DRIFT
     if is_told.any():
         keep = np.where(is_told, told, 0.0)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.align.clock import RankClocks, fit
+from stepscope.align.clock import ENDS_AGREE_NS, SAME_HOST_NS, RankClocks, fit
 from stepscope.align.match import UNMATCHED, Matching, match
 from stepscope.align.token import POINT_TO_POINT, SYNCHRONISING, Calls, calls_of
 from stepscope.model.interval import Intervals, intersect, subtract, union
@@ -75,7 +75,11 @@ class Joined:
     def clock_noise_ns(self) -> int:
         """No start of one rank is known against another's better than this."""
         error = self.clocks.error_ns[np.isfinite(self.clocks.error_ns)]
-        return max(LEAST_CLOCK_NS, round(CLOCK_ERRORS * float(error.max(initial=0.0))))
+        # Processes that read one clock exactly still begin by their scheduler's leave.
+        is_host = any(table.device is None for table in self.tables)
+        return max(
+            SAME_HOST_NS if is_host else LEAST_CLOCK_NS, round(CLOCK_ERRORS * float(error.max(initial=0.0)))
+        )
 
 
 def join(tables: Sequence[PeerTable]) -> Joined:
@@ -84,7 +88,8 @@ def join(tables: Sequence[PeerTable]) -> Joined:
     matching = match(calls)
     on_host = any(table.device is None for table in tables)
     hosts = [table.host for table in tables]
-    clocks = fit(calls, matching, hosts, HOST_ENDS_NS) if on_host else fit(calls, matching, hosts)
+    shared = [table.clock for table in tables]
+    clocks = fit(calls, matching, hosts, HOST_ENDS_NS if on_host else ENDS_AGREE_NS, shared)
     start, end = clocks.corrected(calls.rank, calls.start_ns), clocks.corrected(calls.rank, calls.end_ns)
     waits = calls.is_of(*SYNCHRONISING, *POINT_TO_POINT) & (matching.instance != UNMATCHED)
     # Ranks of one instance have one axis, or nothing can be said of it.

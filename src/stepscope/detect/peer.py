@@ -296,21 +296,30 @@ def _gate(excess: F64, limit: Threshold, floor: float) -> Gate:
     )
 
 
+LEVELS = 3.0
+"""Noise that steps share with the step before by less than 0.89 does not make this difference."""
+
+
 def _noise(excess: F64, counts: npt.NDArray[np.int64]) -> float:
     """One sigma of an ordinary cell.
 
     From deviations around each rank's own median; and from the spread of their sizes alone, which does not
     mistake lateness that alternates between ranks for noise (of a normal distribution the median absolute
-    deviation of |x| is 0.399 sigma). The smaller counts, widened for few cells.
+    deviation of |x| is 0.399 sigma). The smaller counts, widened for few cells. Where a rank is late in half
+    of the steps both hold its two levels for noise: then what changes from one step to the next tells.
     """
     use = counts > 1
     own = excess[use] - np.nanmedian(excess[use], axis=1)[:, None]
     plain = 1.4826 * float(np.nanmedian(np.abs(own)))
     size = np.abs(excess[np.isfinite(excess)])
     folded = float(np.median(np.abs(size - np.median(size)))) / 0.399
+    usual = min(plain, folded)
+    steady = float(np.nanmedian(np.abs(np.diff(excess[use], axis=1)))) / (0.6745 * math.sqrt(2))
+    if LEVELS * steady < usual:
+        usual = steady
     # Cells of one step share their median; of two ranks they are each other's mirror.
     num_free = max(float(counts.sum()) * (1 - 1 / len(counts)), 1.0)
-    return min(plain, folded) * (1 + 1.5 / math.sqrt(num_free))
+    return usual * (1 + 1.5 / math.sqrt(num_free))
 
 
 def _always(

@@ -173,11 +173,12 @@ def _clocks(whole: Joined) -> report.Clocks:
     clocks, rows = whole.clocks, []
     for place, table in enumerate(whole.tables):
         is_known = clocks.component[place] >= 0
+        is_given = clocks.is_shared is not None and bool(clocks.is_shared[place])
         error = float(clocks.drift_error[place]) * 1e6
         rows.append(
             report.RankClock(
                 rank=rank_of(table),
-                method="collectives" if is_known else "none",
+                method="given" if is_given else "collectives" if is_known else "none",
                 component=int(clocks.component[place]) if is_known else None,
                 offset_ns=int(clocks.offset_ns[place]) if is_known else None,
                 offset_error_ns=_whole(clocks.error_ns[place]) if is_known else None,
@@ -198,12 +199,12 @@ def _whole(value: float) -> int | None:
 
 def _doubts(whole: Joined) -> tuple[tuple[report.HealthIssue, ...], tuple[report.Withheld, ...]]:
     """What is wrong with the clocks and the matching, and what follows."""
-    from stepscope.align.clock import MOST_VIOLATION_NS, SAME_HOST_NS
+    from stepscope.align.clock import SAME_HOST_NS
 
     issues: list[report.HealthIssue] = []
     withheld: list[report.Withheld] = []
     clocks = whole.clocks
-    if clocks.violation_ns > MOST_VIOLATION_NS:
+    if clocks.violation_ns > clocks.allowed_violation_ns:
         what = (
             f"ranks leave matched collectives up to {clocks.violation_ns / 1e6:,.3g} ms before others enter "
             "them, whatever the clocks: the matched calls are not the same collectives"
@@ -277,13 +278,11 @@ def listed(ranks: Sequence[int]) -> str:
 
 def _status(whole: Joined) -> tuple[report.RowStatus, str | None]:
     """Whether anybody can be named."""
-    from stepscope.align.clock import MOST_VIOLATION_NS
-
     apart = _apart(whole)
     is_any = len(whole.heads) > 0 and bool((whole.clocks.component >= 0).any())
     if not is_any:
         return "withheld", apart or "no synchronising collective was matched"
-    if whole.clocks.violation_ns > MOST_VIOLATION_NS:
+    if whole.clocks.violation_ns > whole.clocks.allowed_violation_ns:
         return "withheld", "matched collectives contradict causality"
     if apart:
         return "degraded", apart

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stepscope.analyse.telemetry.log import growth, step_times
+from stepscope.analyse.telemetry.log import step_times
+from stepscope.analyse.telemetry.trend import growth
 from stepscope.model import report
 from stepscope.model.analysis import RankAnalysis
 from stepscope.model.interval import NOTHING, Intervals, join, union

@@ -14,6 +14,7 @@ from stepscope.analyse.stage import Heavy, Stages, heavy_stage, stages
 from stepscope.detect.few import few_steps
 from stepscope.detect.peer import JOINED, by_lateness, is_somebody_late
 from stepscope.detect.turn import takes_turns
+from stepscope.diagnose.turns import RARE, alone, is_scatter
 from stepscope.model import report
 from stepscope.model.analysis import RankAnalysis
 from stepscope.model.peer import SEGMENT_PARTS, PeerTable
@@ -63,6 +64,7 @@ def stragglers(whole: Joined, late: Lateness, analyses: Sequence[RankAnalysis], 
     if num_steps >= LEAST_SERIES:
         judged = _stalled(whole, late, judged, steps_ns)
         judged = _taking_turns(whole, late, parts, judged, steps_ns) or _going_round(late, judged, steps_ns)
+        judged = _without_noise(whole, late, judged)
     least_cost = LEAST_COST_SHARE if num_steps >= LEAST_SERIES else FEW_STEP_SHARE
     # A rank is a straggler by what others wait for it, not by coming late where nobody was held up.
     judged = replace(judged, persistence=_persistence(judged))
@@ -75,6 +77,23 @@ def stragglers(whole: Joined, late: Lateness, analyses: Sequence[RankAnalysis], 
     ]
     rows.sort(key=lambda row: -(row.cost_ns or 0))
     return Found(tuple(rows), judged.noise_ns, judged.why, together if is_group else 0)
+
+
+def _without_noise(whole: Joined, late: Lateness, judged: _Judged) -> _Judged:
+    """Of several ranks that are late by turns the one that is late alone, or, on hosts, nobody."""
+    if len(judged.columns) < 2:
+        return judged
+    is_stable = judged.persistence == "persistent"
+    only = alone(judged.columns, late.cost_ns)
+    if only is not None:
+        least = RARE * len(judged.columns[only]) if is_stable else np.inf
+        kept = {rank: mine for rank, mine in judged.columns.items() if rank == only or len(mine) > least}
+        return replace(judged, columns=kept)
+    is_host = all(table.device is None for table in whole.tables)
+    if is_host and not is_stable and is_scatter(judged.columns, late.lateness_ns):
+        why = "ranks come late by turns, each by as little or as much as the times of their hosts scatter"
+        return replace(judged, columns={}, persistence="unknown", why=why)
+    return judged
 
 
 LEAST_TIMES = 3

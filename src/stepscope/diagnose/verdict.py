@@ -204,10 +204,10 @@ def _of_finding(told: Told, inputs: Sequence[report.Input]) -> Text:
     once = _mostly(told)
     told_ = Text(en=f", {spent.en}", zh=f"，{spent.zh}")
     if finding.cost.steps_share is not None and finding.subject.steps is not None:
-        first, last = finding.subject.steps
+        (first, last), whole = finding.subject.steps, percent(finding.cost.share)
         told_ = Text(
-            en=f" in steps {first} to {last}, {spent.en}, {percent(finding.cost.share)} of all steps",
-            zh=f"（第 {first} 至 {last} 步），{spent.zh}，占全部步的 {percent(finding.cost.share)}",
+            en=f" in steps {first} to {last}, {spent.en}, {whole} of the time of all steps",
+            zh=f"（第 {first} 至 {last} 步），{spent.zh}，占全部步用时的 {whole}",
         )
     if finding.cost.is_bound:
         told_ = Text(en=f"; at most {spent.en} can be won", zh=f"；至多可省：{spent.zh}")

@@ -131,6 +131,8 @@ class RankMarks:
     last_ns: int | None = None
     exit_ns: int | None = None
     has_failed: bool = False
+    was_interrupted: bool = False
+    """By Ctrl-C: somebody wanted it to end."""
     open_step: int | None = None
     open_phase: str | None = None
     open_since_ns: int | None = None

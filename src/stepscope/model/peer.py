@@ -133,4 +133,7 @@ class PeerTable:
     strip: Strip | None = None
     program: object | None = None
     """What `stepscope.analyse.replay` plays, parallel to the collectives; opaque here."""
+    clock: str | None = None
+    """A name for the clock that its times are exactly of, whoever took them; `None` where that is not known:
+    then its collectives tell."""
     numbers: Mapping[str, float] = field(default_factory=dict)

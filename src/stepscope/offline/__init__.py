@@ -24,7 +24,7 @@ from stepscope.model.sample import Telemetry
 from stepscope.model.text import Lang
 from stepscope.model.trace import Trace
 from stepscope.offline.beside import asked_of, read_log_inputs, read_telemetry_inputs
-from stepscope.offline.mark import marks_of
+from stepscope.offline.mark import interrupted, marks_of
 from stepscope.offline.option import as_training, check_options, read_thresholds
 from stepscope.offline.read import (
     OnProgress,
@@ -169,8 +169,10 @@ def diagnosed(
     jobs: int = 1,
     on_progress: OnProgress | None = None,
     shown_as: Mapping[str, str] | None = None,
+    was_interrupted: bool = False,
 ) -> Diagnosed:
-    """As `diagnose`, with what it takes to read the traces again."""
+    """As `diagnose`, with what it takes to read the traces again. `was_interrupted`: whoever started the job
+    knows that Ctrl-C ended it, whatever its launcher did to the ranks then."""
     from stepscope.diagnose import Options
     from stepscope.diagnose.diagnose import diagnosed as diagnose_ranks
     from stepscope.diagnose.table import with_tables
@@ -204,6 +206,8 @@ def diagnosed(
             rules_config if isinstance(rules_config, Mapping) else read_thresholds(rules_config)
         )
     reads = read_all(given, Wanted(steps, model_flops), jobs, on_progress, discover)
+    if was_interrupted:
+        reads = interrupted(reads)
     beside = read_log_inputs(told, log_pattern)
     beside += read_telemetry_inputs(counters, asked_of(reads, beside), job)
     reads += beside

@@ -24,6 +24,20 @@ class MarksGiven:
     logs: tuple[Log, ...] = ()
 
 
+def interrupted(reads: Sequence[Read]) -> list[Read]:
+    """The reads of a job that Ctrl-C ended: what never said how it ended was not lost."""
+    return [
+        dataclasses.replace(
+            read,
+            marks=tuple(
+                dataclasses.replace(marks, was_interrupted=True) if marks.exit_ns is None else marks
+                for marks in read.marks
+            ),
+        )
+        for read in reads
+    ]
+
+
 def marks_of(
     reads: Sequence[Read], steps: tuple[int, int] | None, rank: int | None, now_ns: int
 ) -> MarksGiven:

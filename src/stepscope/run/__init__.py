@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["Done", "Options", "run"]
 
 
+INTERRUPT = 130
+"""Exit code of a command that Ctrl-C ended, as a shell gives it."""
 WRITE = "write the command after -- as in: stepscope run -- python train.py"
 
 
@@ -102,7 +104,11 @@ def _answer(
         return Done(done.code, lines=[*lines, why_none(folder, off, options.lang)])
     try:
         found = diagnosed(
-            folder, options.lang, redact_key=options.redact_key, keep_identities=options.keep_identities
+            folder,
+            options.lang,
+            redact_key=options.redact_key,
+            keep_identities=options.keep_identities,
+            was_interrupted=done.code == INTERRUPT,
         )
     except StepscopeError as error:
         return Done(done.code, lines=[*lines, str(error)])

@@ -102,7 +102,12 @@ def captured(folder: Folder) -> list[Path]:
 
 
 def diagnosed(
-    folder: Folder, lang: Lang, *, redact_key: str | None = None, keep_identities: bool = False
+    folder: Folder,
+    lang: Lang,
+    *,
+    redact_key: str | None = None,
+    keep_identities: bool = False,
+    was_interrupted: bool = False,
 ) -> Diagnosed:
     """The report of all that the run left: marks of every rank, and the capture where there is one."""
     from stepscope import offline
@@ -113,6 +118,7 @@ def diagnosed(
         lang=lang,
         redact_key=redact_key,
         keep_identities=keep_identities,
+        was_interrupted=was_interrupted,
         shown_as={str(each): each.name for each in files},
     )
 

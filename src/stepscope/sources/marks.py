@@ -21,9 +21,11 @@ from stepscope_sdk import ring_abi as abi
 
 FORMAT = "step-ring"
 _KIND = {each.name: each.number for each in abi.KINDS}
-JUMP_NS, JUMP_SHARE = 1_000_000, 1e-3
+JUMP_NS, JUMP_SHARE = 50_000_000, 1e-3
 """The wall clock jumped where it moved so far against the monotonic one, and by more than this share of the
-time between: what slews a clock moves it by 500 parts per million."""
+time between: what slews a clock moves it by 500 parts per million, and a thread that is put off between its
+two looks at the clocks sees a few milliseconds. Nothing that is put beside marks is so exact."""
+_CTRL_C = 2
 MOST_LOOKS = 64
 """Looks at one ring: each takes what lies before a record that was being written."""
 
@@ -162,6 +164,7 @@ def marks_of_records(
         last_ns=int(at[-1]) if len(at) else None,
         exit_ns=paired.exit_ns,
         has_failed=paired.has_failed,
+        was_interrupted=paired.was_interrupted,
         open_step=paired.step[0] if paired.step is not None else None,
         open_phase=open_[0] if open_ is not None else None,
         open_since_ns=open_[1] if open_ is not None else paired.step[1] if paired.step is not None else None,
@@ -231,7 +234,7 @@ class _Pairing:
         self.step: tuple[int, int, int, float, float, float] | None = None
         self.start_ns: int | None = None
         self.exit_ns: int | None = None
-        self.has_failed = False
+        self.has_failed = self.was_interrupted = False
         self.num_unmatched = 0
         self.gaps_ns: list[tuple[int, int]] = []
         self._num_begun = 0
@@ -260,7 +263,7 @@ class _Pairing:
         elif kind == _KIND["start"]:
             self.start_ns = at if self.start_ns is None else self.start_ns
         elif kind == _KIND["exit"]:
-            self.exit_ns, self.has_failed = at, a != 0
+            self.exit_ns, self.was_interrupted, self.has_failed = at, a == _CTRL_C, a not in (0, _CTRL_C)
         elif kind == _KIND["world"]:
             told = {"world_size": float(a), "rank": b, "local_rank": c}
             self.world = {name: int(value) for name, value in told.items() if value == value and value >= 0}

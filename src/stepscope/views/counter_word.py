@@ -303,12 +303,7 @@ def _progress(each: report.Progress, lang: Lang) -> list[str]:
         took = duration(each.step_ns)
         told.append(f"每步 {took}" if is_zh else f"{took} a step")
     if each.step_growth_ratio is not None:
-        change = f"{100 * (each.step_growth_ratio - 1):+.1f} %"
-        told.append(
-            f"最后四分之一比最初四分之一 {change}"
-            if is_zh
-            else f"{change} from the first to the last quarter"
-        )
+        told.append(_change(each.step_growth_ratio, lang))
     for rate, en, zh in (
         (each.tokens_per_second, "tokens/s", "token/s"),
         (each.samples_per_second, "samples/s", "样本/s"),
@@ -320,6 +315,16 @@ def _progress(each: report.Progress, lang: Lang) -> list[str]:
     if known:
         told.append("loss " + " → ".join(known))
     return told
+
+
+def _change(ratio: float, lang: Lang) -> str:
+    """How the median step changed over the run; 1 is no change beyond the scatter of steps."""
+    if ratio == 1:
+        return "首末无明显差别" if lang == "zh" else "the last quarter like the first"
+    change = f"{100 * (ratio - 1):+.1f} %"
+    if lang == "zh":
+        return f"最后四分之一的中位步时比最初四分之一 {change}"
+    return f"median {change} from the first to the last quarter"
 
 
 def event_owner(event: report.Event, lang: Lang) -> str:

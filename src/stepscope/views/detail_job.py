@@ -50,6 +50,11 @@ JOB: tuple[tuple[str, str], ...] = (
         r"of two ranks it shows only that one is slower than the other",
         "只有两个 rank，仅能看出一个比另一个慢",
     ),
+    # diagnose/straggler.py
+    (
+        r"ranks come late by turns, each by as little or as much as the times of their hosts scatter",
+        "各 rank 轮流落后，幅度与其主机自身用时的波动相当",
+    ),
     # why work is uneven: the figures that decide
     (r"slowest worker against its stage ([\d.]+)", r"最慢 worker 与同 stage 之比 \1"),
     (r"variation of one worker's micro-batches ([\d.]+)", r"单个 worker 各 micro-batch 的变异系数 \1"),

@@ -74,13 +74,14 @@ MARKS: tuple[tuple[str, str], ...] = (
 _DURING = re.compile(r"(?P<phase>\S+) (?P<how>begins|ends)")
 _HOW = {"begins": "开始", "ends": "结束"}
 _STATE = (
-    (r"the process lives", "进程仍在运行", ""),
-    (r"the process ended by an error", "进程因错误结束", ""),
-    (r"the process is gone and never said that it ends", "进程已不在，且未表示结束", "：被终止"),
+    (r"the process lives", "进程仍在运行"),
+    (r"the process ended by an error", "进程因错误结束"),
+    (r"the process ended", "进程已结束"),
+    (r"the process is gone and never said that it ends", "进程已不在，且未表示结束"),
 )
 _WHERE = re.compile(
     r"(?: in (?P<phase>.+?) of step (?P<of>\d+)| in step (?P<step>\d+)| in (?P<only>.+?)"
-    r"| after step (?P<after>\d+)| before its first step)?(?: ?: it was killed|: it was killed)?"
+    r"| after step (?P<after>\d+)| before its first step)?(?P<end> ?: it was (?:killed|interrupted))?"
 )
 _LABELS = {
     "between steps": "两步之间",
@@ -97,9 +98,11 @@ def marks_text(text: str, lang: Lang) -> str:
     during = _DURING.fullmatch(text)
     if during is not None:
         return f"{phase(during['phase']).zh}{_HOW[during['how']]}"
-    for begin, told, end in _STATE:
+    for begin, told in _STATE:
         if text.startswith(begin) and (where := _WHERE.fullmatch(text[len(begin) :])) is not None:
-            return f"{told}{_where(where)}{end}"
+            how = where["end"]
+            by = "" if how is None else "：被终止" if how.endswith("killed") else "：被中断"
+            return f"{told}{_where(where)}{by}"
     return in_chinese(text, MARKS)
 
 

@@ -242,6 +242,9 @@ def clock_line(report_: report.Report, lang: Lang) -> str:
     told = []
     if not known:
         return f"{say('clocks', lang)}{colon(lang)}{say('no_clocks', lang)}"
+    if not alone and {each.method for each in known} == {"given"}:
+        one = "所有 rank 共用同一时钟" if lang == "zh" else "one, which all ranks read"
+        return f"{say('clocks', lang)}{colon(lang)}{one}"
     if clocks.reference_rank is not None:
         told.append(
             f"以 rank {clocks.reference_rank} 为准"

@@ -31,8 +31,8 @@ def cost_of(cost: report.Cost, lang: Lang) -> str:
     if cost.steps_share is not None:
         there, whole = percent(cost.steps_share), percent(cost.share)
         if lang == "zh":
-            return f"{word(key, lang)} 持续期间 {there}（每步 {each}），全程 {whole}"
-        return f"{word(key, lang)} {there} while it holds ({each} a step), {whole} of all steps"
+            return f"{word(key, lang)} 持续期间 {there}（每步 {each}），占全部步用时的 {whole}"
+        return f"{word(key, lang)} {there} while it holds ({each} a step), {whole} of the time of all steps"
     if lang == "zh":
         time = f"每步 {each}" if cost.num_steps else each
         return f"{word(key, lang)} {percent(cost.share)}（{time}）"

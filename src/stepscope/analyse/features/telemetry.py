@@ -347,7 +347,10 @@ host_memory_used_share = _number(
     "host_memory_used_share", "ratio", "host", "Host memory in use against host memory present."
 )
 step_growth_ratio = _number(
-    "step_growth_ratio", "1", "log", "Step time of the last quarter of the log against the first."
+    "step_growth_ratio",
+    "1",
+    "log",
+    "Median step time of the last quarter of the log against the first; 1 where steps scatter by more.",
 )
 steps_logged = _number("steps_logged", "steps", "log", "Steps that the log covers.")
 seconds_without_step = _number(

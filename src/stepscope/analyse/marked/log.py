@@ -14,6 +14,8 @@ FORMAT = "marks"
 _LOGGED = {"lr": "learning_rate"}
 """Names that loops log -> fields of `PROGRESS_FIELDS`, where they differ."""
 _DURING = ("checkpoint", "eval")
+KILLED, INTERRUPTED = ": it was killed", ": it was interrupted"
+"""How texts of an end by a signal end."""
 
 
 def log_of_marks(marks: RankMarks, name: str, read_ns: int | None = None) -> Log:
@@ -96,12 +98,19 @@ def _events(marks: RankMarks, read_ns: int | None) -> list[LogEvent]:
         )
     where = _where(marks)
     if marks.exit_ns is not None:
-        text = f"the process ended by an error{where}" if marks.has_failed else "the process ended"
+        text = "the process ended"
+        if marks.was_interrupted:
+            text += f"{where}{INTERRUPTED}"
+        elif marks.has_failed:
+            text += f" by an error{where}"
         found.append(event("exit", "exit", text, marks.exit_ns, "critical" if marks.has_failed else "info"))
     elif marks.is_alive is False and marks.last_ns is not None:
-        text = f"the process is gone and never said that it ends{where}: it was killed"
+        text = f"the process is gone and never said that it ends{where}"
         at = max(marks.gone_ns or marks.last_ns, marks.last_ns)
-        found.append(event("exit", "killed", text, at, "critical", marks.open_step))
+        if marks.was_interrupted:
+            found.append(event("exit", "interrupted", text + INTERRUPTED, at, step=marks.open_step))
+        else:
+            found.append(event("exit", "killed", text + KILLED, at, "critical", marks.open_step))
     elif marks.is_alive and read_ns is not None and marks.last_ns is not None:
         text = f"the process lives{where}"
         found.append(event("change", "alive", text, max(read_ns, marks.last_ns), step=marks.open_step))

@@ -105,6 +105,11 @@ def _moved(marks: RankMarks, by_ns: int) -> RankMarks:
     )
 
 
+def clock_of(marks: RankMarks) -> str | None:
+    """Name of the clock that the times of `on_one_clock` are of; `None` where they are of the wall clock."""
+    return marks.identity.boot_id if marks.offset_ns is not None else None
+
+
 def host_of(marks: RankMarks) -> str | None:
     """What tells whether two ranks read one clock."""
     return marks.identity.boot_id or marks.identity.host
@@ -134,6 +139,8 @@ def meetings(ranks: Sequence[RankMarks], tiles: Sequence[Tiles]) -> Meetings:
     is_broken = last - soonest > ENDS_NS
     share = {t: float(is_broken[several & (token == t)].mean()) for t in np.unique(token[several]).tolist()}
     holds = np.isin(token, [t for t, broken in share.items() if broken <= MOST_BROKEN]) & several
+    # One of many that a rank left early (an exception, a join) is none, and says nothing of the others.
+    holds &= ~is_broken
     if not holds.any():
         return Meetings(
             tuple(rows),

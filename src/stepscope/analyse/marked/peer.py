@@ -39,6 +39,7 @@ def peer_table(
     *,
     world_size: int,
     host: str | None,
+    clock: str | None,
     least_step: int,
     beyond: str | None,
 ) -> PeerTable:
@@ -60,6 +61,7 @@ def peer_table(
         world_size=world_size,
         device=None,
         host=host,
+        clock=clock,
         anchor="wall",
         texts=texts,
         collectives=CollectiveTable(

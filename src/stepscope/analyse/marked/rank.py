@@ -14,7 +14,7 @@ import numpy as np
 
 from stepscope.analyse.marked.account import LEAST_PERIOD, Accounted
 from stepscope.analyse.marked.cost import own_cost
-from stepscope.analyse.marked.meeting import Meetings, Met, host_of, meetings, on_one_clock
+from stepscope.analyse.marked.meeting import Meetings, Met, clock_of, host_of, meetings, on_one_clock
 from stepscope.analyse.marked.peer import most_steps, peer_table
 from stepscope.analyse.marked.piece import PART, PART_OF_PHASE, UNPLACED, Pieces, pieces, tells_all
 from stepscope.analyse.marked.standing import Standing, standings
@@ -157,7 +157,14 @@ def _analysis(
     if rank is not None and world > 1 and can_meet and len(met):
         peers = (
             peer_table(
-                of, met, device, world_size=world, host=host_of(marks), least_step=least_step, beyond=beyond
+                of,
+                met,
+                device,
+                world_size=world,
+                host=host_of(marks),
+                clock=clock_of(marks),
+                least_step=least_step,
+                beyond=beyond,
             ),
         )
     return RankAnalysis(

@@ -1,7 +1,8 @@
 """Steps of one rank as tiles without gaps, and how each is used.
 
 Step n lasts from the end of step n - 1 to its own end: what lies between two marked steps (the loader, a
-log, a pause) belongs to the one that follows, whether or not the marks themselves leave gaps.
+log, a pause) belongs to the one that follows, whether or not the marks themselves leave gaps. Evaluations and
+checkpoints after the last step have none that follows: at the end of a run they belong to the last.
 """
 
 from __future__ import annotations
@@ -75,6 +76,7 @@ def tiles(marks: RankMarks, left_out: frozenset[int] = frozenset()) -> Tiles:
         follows = (apart <= np.median(apart)) & ~_behind_gap(marks, start)[1:]
         start[1:] = np.where(follows, end[:-1], np.maximum(start[1:], end[:-1]))
     end = np.maximum(end, start)
+    end[-1:] = np.maximum(end[-1:], _tail_ns(marks, end[-1:]))
     use, why = _uses(marks, number, start, end, left_out)
     tiled = steps.is_tiled if steps.is_tiled is not None else np.zeros(len(steps), dtype=bool)
     return Tiles(number, start, end, steps.start_ns, use, why, num_restarted, tiled)
@@ -85,6 +87,17 @@ def _behind_gap(marks: RankMarks, start_ns: I64) -> npt.NDArray[np.bool_]:
     ends = np.array([end for _, end in marks.gaps_ns], dtype=np.int64)
     passed = np.searchsorted(np.sort(ends), start_ns, side="right")
     return np.diff(passed, prepend=0) > 0
+
+
+def _tail_ns(marks: RankMarks, end_ns: I64) -> I64:
+    """When the last evaluation or checkpoint after the last step ended; `end_ns` where there is none, or the
+    run goes on: then the next step has it."""
+    if marks.exit_ns is None and marks.is_alive is not False:
+        return end_ns
+    phases = marks.phases
+    is_over = np.isin(phases.phase, [PHASES.index(name) for name in ("checkpoint", "eval")])
+    after = phases.end_ns[is_over & (phases.start_ns >= end_ns)] if len(end_ns) else end_ns
+    return after.max(keepdims=True) if len(after) else end_ns
 
 
 def captured(marks: RankMarks) -> frozenset[int]:

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from stepscope.analyse.telemetry.trend import growth
 from stepscope.model.log import ABSENT_NS, Log, Nccl, Progress
 from stepscope.model.sample import F64
 from stepscope.model.trace import I64
 
-LEAST_LINES = 8
-"""Fewer lines tell no trend."""
 _ETHERNET = ("eth", "en", "bond", "lo", "docker", "ib")
 """Names of interfaces of the host's network (IP over InfiniBand among them); RDMA ports are called after
 their driver (`mlx5_0`, `rocep`, `rdmap`)."""
@@ -34,22 +33,6 @@ def step_times(progress: Progress) -> tuple[I64, F64]:
     step, time = np.diff(number), np.diff(at)
     forward = (step > 0) & (time > 0)
     return number[1:][forward], time[forward] / step[forward] / 1e9
-
-
-def growth(seconds: F64) -> float | None:
-    """Step time of the last quarter against the first; `None` of fewer than eight values.
-
-    Of the quarters' 25th, 50th and 75th percentiles the one that grew least counts: where every other step is
-    long, a median falls to either side by chance.
-    """
-    if len(seconds) < LEAST_LINES:
-        return None
-    quarter = len(seconds) // 4
-    first, last = (np.percentile(part, (25, 50, 75)) for part in (seconds[:quarter], seconds[-quarter:]))
-    if not (first > 0).all():
-        return None
-    ratios = last / first
-    return float(ratios.min() if ratios[1] > 1 else ratios.max())
 
 
 def numbers(logs: Sequence[Log], end_ns: int | None) -> dict[str, float]:

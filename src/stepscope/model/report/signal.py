@@ -189,7 +189,8 @@ class Progress(Part, frozen=True, kw_only=True):
     step_ns: int | None = None
     """Median time of a step; absent where neither lines nor times tell."""
     step_growth_ratio: float | None = None
-    """Median step time of the last quarter against the first; absent of fewer than 8 lines."""
+    """Median step time of the last quarter against the first, after the warm-up; 1 where they do not differ
+    beyond the scatter of steps; absent of fewer than 8 lines."""
     tokens_per_second: float | None = None
     """Median; absent where it is not logged."""
     samples_per_second: float | None = None
