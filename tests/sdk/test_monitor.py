@@ -216,7 +216,9 @@ def test_nothing_on_a_device_is_ever_read(marked: Marked) -> None:
 NONSENSE: tuple[Any, ...] = (None, "x", [], {}, object(), 1 << 80, math.nan, math.inf, -math.inf, b"\xff", 1j)
 
 
-@pytest.mark.parametrize("value", NONSENSE, ids=lambda value: type(value).__name__ + str(value)[:5].strip("<"))
+@pytest.mark.parametrize(
+    "value", NONSENSE, ids=lambda value: type(value).__name__ + str(value)[:5].strip("<")
+)
 def test_nonsense_never_raises_and_never_costs_the_step(marked: Marked, value: Any) -> None:
     monitor = marked.monitor
     monitor.begin_step(value, tokens=value, samples=value, seq_len=value)
