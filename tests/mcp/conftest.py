@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -68,4 +69,6 @@ def talk(root: Path, conversation: Callable[[Agent], Awaitable[None]], *words: s
         async with Client(stdio_client(parameters)) as client:
             await asyncio.wait_for(conversation(Agent(client)), TIMEOUT_SECONDS)
 
-    asyncio.run(run())
+    # In a thread of its own: a browser of another test may have left a loop running in this one.
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(lambda: asyncio.run(run())).result()

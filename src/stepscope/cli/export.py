@@ -21,8 +21,8 @@ TABLES = (
     "accounting", "steps", "operators", "operator_shapes", "modules", "efficiency", "kernels",
     "collectives", "memory", "findings", "evidence", "culprits", "remedies", "undecided", "issues",
     "withheld", "inputs", "stragglers", "lateness", "rank_map", "clocks", "signals", "signal_points",
-    "signal_steps", "telemetry_clocks", "events", "progress", "patterns", "pattern_evidence", "walks",
-    "hints", "what_if", "critical_path",
+    "signal_steps", "telemetry_clocks", "events", "progress", "own_cost", "patterns", "pattern_evidence",
+    "walks", "hints", "what_if", "critical_path",
 )  # fmt: skip
 """As in `stepscope.export.kind` and `stepscope.views.table`, which `--help` does not wait for."""
 
