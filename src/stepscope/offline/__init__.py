@@ -24,7 +24,7 @@ from stepscope.model.sample import Telemetry
 from stepscope.model.text import Lang
 from stepscope.model.trace import Trace
 from stepscope.offline.beside import asked_of, read_log_inputs, read_telemetry_inputs
-from stepscope.offline.mark import interrupted, marks_of
+from stepscope.offline.mark import ended_well, interrupted, marks_of
 from stepscope.offline.option import as_training, check_options, read_thresholds
 from stepscope.offline.read import (
     OnProgress,
@@ -170,9 +170,11 @@ def diagnosed(
     on_progress: OnProgress | None = None,
     shown_as: Mapping[str, str] | None = None,
     was_interrupted: bool = False,
+    has_ended_well: bool = False,
 ) -> Diagnosed:
     """As `diagnose`, with what it takes to read the traces again. `was_interrupted`: whoever started the job
-    knows that Ctrl-C ended it, whatever its launcher did to the ranks then."""
+    knows that Ctrl-C ended it, whatever its launcher did to the ranks then; `has_ended_well`: that the job
+    ended in order, though a rank may not have said so."""
     from stepscope.diagnose import Options
     from stepscope.diagnose.diagnose import diagnosed as diagnose_ranks
     from stepscope.diagnose.table import with_tables
@@ -208,6 +210,8 @@ def diagnosed(
     reads = read_all(given, Wanted(steps, model_flops), jobs, on_progress, discover)
     if was_interrupted:
         reads = interrupted(reads)
+    elif has_ended_well:
+        reads = ended_well(reads)
     beside = read_log_inputs(told, log_pattern)
     beside += read_telemetry_inputs(counters, asked_of(reads, beside), job)
     reads += beside

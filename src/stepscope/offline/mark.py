@@ -38,6 +38,20 @@ def interrupted(reads: Sequence[Read]) -> list[Read]:
     ]
 
 
+def ended_well(reads: Sequence[Read]) -> list[Read]:
+    """The reads of a job whose launcher returned 0: what never said how it ended (`os._exit`) ended well."""
+    return [
+        dataclasses.replace(
+            read,
+            marks=tuple(
+                dataclasses.replace(marks, exit_ns=marks.last_ns) if marks.exit_ns is None else marks
+                for marks in read.marks
+            ),
+        )
+        for read in reads
+    ]
+
+
 def marks_of(
     reads: Sequence[Read], steps: tuple[int, int] | None, rank: int | None, now_ns: int
 ) -> MarksGiven:

@@ -109,6 +109,7 @@ def _answer(
             redact_key=options.redact_key,
             keep_identities=options.keep_identities,
             was_interrupted=done.code == INTERRUPT,
+            has_ended_well=done.code == 0,
         )
     except StepscopeError as error:
         return Done(done.code, lines=[*lines, str(error)])

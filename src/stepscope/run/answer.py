@@ -108,6 +108,7 @@ def diagnosed(
     redact_key: str | None = None,
     keep_identities: bool = False,
     was_interrupted: bool = False,
+    has_ended_well: bool = False,
 ) -> Diagnosed:
     """The report of all that the run left: marks of every rank, and the capture where there is one."""
     from stepscope import offline
@@ -119,6 +120,7 @@ def diagnosed(
         redact_key=redact_key,
         keep_identities=keep_identities,
         was_interrupted=was_interrupted,
+        has_ended_well=has_ended_well,
         shown_as={str(each): each.name for each in files},
     )
 
