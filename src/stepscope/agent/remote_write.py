@@ -18,6 +18,7 @@ from struct import pack
 from stepscope.agent.name import Key, Named, Namer
 from stepscope.agent.outage import Outage, Tell
 from stepscope.agent.post import Answer, Poster
+from stepscope.agent.turn import Turns
 from stepscope.model.batch import Batch, Samples
 
 HEADERS = {
@@ -140,8 +141,7 @@ class RemoteWriter:
         self._num_failed = 0
         self.state = WriteState()
         self._outage = Outage("remote_write")
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._turns = Turns("remote-write", self.step, self._fault, self._poster.cut)
 
     def update(self, batch: Batch) -> None:
         """Its samples are written soon."""
@@ -172,6 +172,8 @@ class RemoteWriter:
             answer = self._post(snappy(write_request(_joined(taken), self._packed)), HEADERS)
         except (OSError, UnicodeError) as error:
             return self._again(taken, num, getattr(error, "strerror", None) or str(error))
+        except Exception as error:  # noqa: BLE001  a fault of ours: nothing that was taken is lost by it
+            return self._again(taken, num, f"a fault of stepscope ({type(error).__name__}: {error})")
         if answer.status // 100 == 2:
             self._num_failed = 0
             self.state = replace(self.state, num_samples=self.state.num_samples + num, why=None)
@@ -199,23 +201,15 @@ class RemoteWriter:
     def start(self, tell: Tell | None = None) -> None:
         """Write until `stop`; `tell` hears when it begins to fail and when it works again."""
         self._outage.tell = tell
-        self._thread = threading.Thread(target=self._run, name="stepscope-remote-write", daemon=True)
-        self._thread.start()
+        self._turns.start()
 
-    def _run(self) -> None:
-        wait_s = 0.0
-        while not self._stop.wait(wait_s):
-            wait_s = self.step()
+    def _fault(self, error: Exception) -> float:
+        self._outage.failed(f"{self._poster.shown}: a fault of stepscope ({type(error).__name__}: {error})")
+        return MOST_WAIT_S
 
     def stop(self, flush_s: float = 2.0) -> None:
         """No more; what is under way is cut after `flush_s`."""
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join(flush_s)
-            if self._thread.is_alive():
-                self._poster.cut()
-                self._thread.join(flush_s)
-        self._poster.cut()
+        self._turns.stop(flush_s)
 
 
 def _joined(columns: list[Column]) -> list[Column]:

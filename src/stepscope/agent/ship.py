@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 import ssl
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +18,7 @@ import msgspec
 from stepscope.agent.outage import Outage, Tell, where
 from stepscope.agent.post import Answer, Poster, parts_of
 from stepscope.agent.shipment import Shipment
+from stepscope.agent.turn import Turns
 from stepscope.model.batch import Ack
 from stepscope.model.error import UsageError
 from stepscope.sources.formats.frame import CONTENT_TYPE, HEADER_BYTES
@@ -117,8 +117,7 @@ class Shipper:
         self._num_failed = self._num_refusals = 0
         self.state = ShipState()
         self._outage = Outage("ship", tell)
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._turns = Turns("ship", self.step, self._fault, self._poster.cut)
 
     # ── one step ──
 
@@ -213,26 +212,14 @@ class Shipper:
     def start(self, tell: Tell | None = None) -> None:
         """Ship until `stop`; `tell` in place of the one from the beginning."""
         self._outage.tell = tell or self._outage.tell
-        self._thread = threading.Thread(target=self._run, name="stepscope-ship", daemon=True)
-        self._thread.start()
+        self._turns.start()
 
-    def _run(self) -> None:
-        wait_s = 0.0
-        while not self._stop.wait(wait_s):
-            try:
-                wait_s = self.step()
-            except Exception as error:  # noqa: BLE001  a thread that ends would end shipping, and say nothing
-                wait_s = self._failed(f"{self._poster.shown}: a fault of stepscope ({_word(error)})")
+    def _fault(self, error: Exception) -> float:
+        return self._failed(f"{self._poster.shown}: a fault of stepscope ({_word(error)})")
 
     def stop(self, flush_s: float = 2.0) -> None:
         """No more steps; the one that is under way is cut after `flush_s`. The rest stays in the spool."""
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join(flush_s)
-            if self._thread.is_alive():
-                self._poster.cut()
-                self._thread.join(flush_s)
-        self._poster.cut()
+        self._turns.stop(flush_s)
 
 
 def _seconds(text: str | None) -> float | None:
