@@ -133,3 +133,16 @@ def test_samples_that_wait_are_bounded_and_the_oldest_go() -> None:
     assert writer.state.num_dropped == 400
     writer.step()
     assert writer.state.num_samples == 100
+
+
+def test_a_fault_of_our_own_loses_nothing_that_was_taken() -> None:
+    def broken(_body: bytes, _headers: Mapping[str, str]) -> Answer:
+        raise ZeroDivisionError("planted")
+
+    writer = RemoteWriter("http://127.0.0.1:9/w", post=broken, random_=random.Random(1))
+    writer.update(samples(series("power_watts", [1, 2, 3])))
+    writer.step()
+    assert "zerodivisionerror: planted" in str(writer.state.why)
+    writer._post = _Store(204)
+    writer.step()
+    assert (writer.state.num_samples, writer.state.num_dropped) == (3, 0)
