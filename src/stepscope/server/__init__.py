@@ -1,0 +1,1 @@
+"""The server: takes what agents ship, keeps it, notices, asks for captures, diagnoses and tells."""
