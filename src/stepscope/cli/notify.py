@@ -103,7 +103,7 @@ def _message(line: Line, report: Report, *, is_test: bool) -> Message:
         notice = msgspec.structs.replace(notice, title=f"({mark}) {notice.title}")
 
     def text(notice: Notice, markup: str) -> tuple[str, str]:
-        return title_of(notice), text_of(notice, MARKUPS[markup])
+        return title_of(notice, MARKUPS[markup]), text_of(notice, MARKUPS[markup])
 
     return prepared(notice, f"preview.{line.settings.name}", line, text, b"stepscope notify")
 

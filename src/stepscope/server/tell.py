@@ -52,4 +52,4 @@ class Composed:
 
     def text(self, notice: Notice, markup: str) -> tuple[str, str]:
         """Title and body."""
-        return title_of(notice), text_of(notice, MARKUPS[markup])
+        return title_of(notice, MARKUPS[markup]), text_of(notice, MARKUPS[markup])

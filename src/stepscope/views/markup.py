@@ -13,6 +13,14 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+_ZERO_WIDTH = "\u200b"
+_MARKS = re.compile(r"([\\`*_{}\[\]()#+!|~<>-])")
+
+
+def _plain(text: str) -> str:
+    # An @ that a service takes for a person to call: a job's name must wake nobody.
+    return text.replace("@", "@" + _ZERO_WIDTH)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Markup:
@@ -30,6 +38,8 @@ class Markup:
     code: Callable[[list[str]], str]
     link: Callable[[str, str], str]
     line: Callable[[str], str] = str
+    title: Callable[[str], str] = _plain
+    """Of most services the title is plain text; elsewhere it stands in the body."""
     newline: str = "\n"
     begin: str = ""
     end: str = ""
@@ -37,15 +47,6 @@ class Markup:
     def size(self, text: str) -> int:
         """In the unit of `most`."""
         return len(text.encode("utf-8", "replace")) if self.in_bytes else len(text)
-
-
-_ZERO_WIDTH = "\u200b"
-_MARKS = re.compile(r"([\\`*_{}\[\]()#+!|~<>-])")
-
-
-def _plain(text: str) -> str:
-    # An @ that a service takes for a person to call: a job's name must wake nobody.
-    return text.replace("@", "@" + _ZERO_WIDTH)
 
 
 def _markdown(text: str) -> str:
@@ -110,7 +111,7 @@ MARKUPS: dict[str, Markup] = {
     each.name: each
     for each in (
         Markup(name="text", most=30_000, in_bytes=False, escape=_plain, strong=str, head=str,
-               item=_before("- "), code=lambda lines: "\n".join("    " + line for line in lines),
+               item=_before("- "), code=lambda lines: "\n".join("    " + _plain(line) for line in lines),
                link=lambda text, url: f"{text}: {url}"),
         Markup(name="markdown", most=30_000, in_bytes=False, escape=_markdown, strong=_bold("**"),
                head=_bold("**"), item=_before("- "), code=_fence, link=_md_link, newline="\n\n"),
@@ -118,11 +119,12 @@ MARKUPS: dict[str, Markup] = {
                item=_before("• "), code=_slack_fence,
                link=lambda text, url: f"<{url.replace('>', '%3E').replace('|', '%7C')}|{text}>"),
         Markup(name="dingtalk", most=18_000, in_bytes=True, escape=_bare_markdown, strong=_bold("**"),
-               head=_before("#### "), item=_before("- "), code=_quoted, link=_md_link, newline="\n\n"),
+               head=_before("#### "), item=_before("- "), code=_quoted, title=_bare_markdown, link=_md_link,
+               newline="\n\n"),
         Markup(name="feishu", most=18_000, in_bytes=True, escape=_bare_markdown, strong=_bold("**"),
                head=_bold("**"), item=_before("- "), code=_quoted, link=_md_link),
         Markup(name="wecom", most=4_000, in_bytes=True, escape=_bare_markdown, strong=_bold("**"),
-               head=_bold("**"), item=_before("- "), code=_quoted, link=_md_link),
+               head=_bold("**"), item=_before("- "), code=_quoted, title=_bare_markdown, link=_md_link),
         Markup(name="teams", most=20_000, in_bytes=True, escape=_markdown, strong=_bold("**"),
                head=_bold("**"), item=_before("- "), code=_fence, link=_md_link, newline="\n\n"),
         Markup(name="discord", most=1_900, in_bytes=False, escape=_markdown, strong=_bold("**"),

@@ -144,12 +144,12 @@ class Block:
     lines: tuple[str, ...] = ()
 
 
-def title_of(notice: Notice) -> str:
-    """One line without markup: how bad, what, of which job."""
+def title_of(notice: Notice, markup: Markup) -> str:
+    """One line: how bad, what, of which job."""
     word = WORDS[notice.severity if notice.state == "open" else notice.state].in_(notice.lang)
     job = f" · {notice.job}" if notice.job else ""
     text = harmless(f"[{word}] {notice.title}{job}").replace("\n", " ")
-    return text if len(text) <= MOST_TITLE else text[: MOST_TITLE - 1] + "…"
+    return markup.title(text if len(text) <= MOST_TITLE else text[: MOST_TITLE - 1] + "…")
 
 
 def text_of(notice: Notice, markup: Markup) -> str:

@@ -50,7 +50,7 @@ def alert_of(notice: Notice, body: str, now_ns: int) -> dict[str, object]:
         "labels": {name: value for name, value in labels.items() if value},
         "annotations": {name: value for name, value in annotations.items() if value},
         "startsAt": _rfc3339(notice.onset_ns),
-        "endsAt": _rfc3339(ends_ns),
+        "endsAt": _rfc3339(max(ends_ns, notice.onset_ns)),  # else it is refused
         **({"generatorURL": notice.link} if notice.link else {}),
     }
 

@@ -1,7 +1,8 @@
 """Chat services, mail and whatever else apprise knows, by one address each (`slack://…`, `mailto://…`).
 
-Two are asked directly, with the address as apprise reads it: DingTalk and WeCom answer 200 to what they
-refuse and say so in the body, which apprise takes for success; and of WeCom it knows plain text alone.
+Three are asked directly, with the address as apprise reads it: DingTalk and WeCom answer 200 to what they
+refuse and say so in the body, which apprise takes for success, and of WeCom it knows plain text alone; of
+Slack's webhooks it escapes a part of what was escaped already.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from stepscope.act.notify.secret import required
 from stepscope.model.error import UsageError
 
 MARKUP_OF: Mapping[str, tuple[str, str]] = {
-    "slack": ("slack", "markdown"),
+    "slack": ("markdown", "markdown"),
     "dingtalk": ("dingtalk", "markdown"),
     "feishu": ("feishu", "markdown"),
     "lark": ("feishu", "markdown"),
@@ -105,12 +106,13 @@ def _why(said: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Bot:
-    """A chat robot that is asked directly."""
+    """A chat robot that is asked directly. `busy` are codes in the answer's body that mean too many messages;
+    `None` where its status says all."""
 
+    markup: str
     payload: Callable[[Message], dict[str, object]]
     address: Callable[[Any], str]
-    busy: frozenset[int]
-    """Codes in the body that mean too many messages: again later."""
+    busy: frozenset[int] | None
 
 
 def _dingtalk_address(plugin: Any) -> str:
@@ -123,13 +125,29 @@ def _dingtalk_address(plugin: Any) -> str:
     return url
 
 
+def _slack_payload(message: Message) -> dict[str, object]:
+    title = {"type": "plain_text", "text": message.title[:150]}
+    body = {"type": "mrkdwn", "text": message.body}
+    return {
+        "text": message.title,
+        "blocks": [{"type": "header", "text": title}, {"type": "section", "text": body}],
+    }
+
+
+def _slack_address(plugin: Any) -> str:
+    return f"{plugin.webhook_url}/{plugin.token_a}/{plugin.token_b}/{plugin.token_c}"
+
+
 BOTS: Mapping[str, Bot] = {
+    "slack": Bot("slack", _slack_payload, _slack_address, None),
     "dingtalk": Bot(
+        "dingtalk",
         lambda m: {"msgtype": "markdown", "markdown": {"title": m.title, "text": f"### {m.title}\n{m.body}"}},
         _dingtalk_address,
         frozenset({130101, 130102}),
     ),
     "wecombot": Bot(
+        "wecom",
         lambda m: {"msgtype": "markdown", "markdown": {"content": f"**{m.title}**\n{m.body}"}},
         lambda plugin: str(plugin.api_url),
         frozenset({45009, -1}),
@@ -144,6 +162,7 @@ class BotSender(AppriseSender):
     def __init__(self, url: str, name: str, ask: Callable[..., Answered] = post) -> None:
         super().__init__(url, name)
         self._bot, self._ask = BOTS[url.partition("://")[0].lower()], ask
+        self.markup = self._bot.markup
 
     def send(self, message: Message) -> Sent:
         """Post once; `errcode` other than 0 is a refusal."""
@@ -151,7 +170,7 @@ class BotSender(AppriseSender):
         headers = {"Content-Type": "application/json; charset=utf-8"}
         answer = self._ask(self._bot.address(self.plugin), body, headers)
         sent = answer.sent()
-        if not sent.is_sent:
+        if not sent.is_sent or self._bot.busy is None:
             return sent
         try:
             code = msgspec.json.decode(answer.body, type=dict[str, Any]).get("errcode")
@@ -170,7 +189,9 @@ def _make(settings: Settings, secrets: Secrets) -> Sender:
     url = required(settings, "url", secrets)
     try:
         scheme = url.partition("://")[0].lower()
-        return (BotSender if scheme in BOTS else AppriseSender)(url, settings.name)
+        # With a bot's token Slack has no webhook.
+        is_bot = scheme in BOTS and not (scheme == "slack" and "xox" in url)
+        return (BotSender if is_bot else AppriseSender)(url, settings.name)
     except ImportError:
         raise UsageError(
             f"channel {settings.name}: apprise is not installed; pip install 'stepscope[server]'"
