@@ -47,6 +47,7 @@ def asked_of(traces: Sequence[Read], logs: Sequence[Read]) -> Asked:
 
 def read_telemetry_inputs(given: Sequence[str], asked: Asked, job: str | None = None) -> list[Read]:
     """Every telemetry input, in the order given. `job` is the one that is read of a spool of several."""
+    from stepscope.sources.catalog.sealed import is_sealed
     from stepscope.sources.formats.spool import is_spool
     from stepscope.sources.prometheus import is_prometheus_url
 
@@ -56,6 +57,8 @@ def read_telemetry_inputs(given: Sequence[str], asked: Asked, job: str | None = 
             reads.append(_of_server(path, asked))
         elif is_spool(path):
             reads.append(_of_spool(path, job))
+        elif is_sealed(path):
+            reads.append(_of_sealed(path, job))
         else:
             if _ADDRESS.match(path):
                 raise UsageError(_meant(path))
@@ -156,6 +159,22 @@ def _of_spool(path: str, job: str | None) -> Read:
     for log in found.logs:
         known = known | _hosts_of_log(log)
     return Read(given, path, telemetry=parts, logs=found.logs, marks=marks, read_ns=found.end_ns, known=known)
+
+
+def _of_sealed(path: str, job: str | None) -> Read:
+    """Hours of a store are one input, however many files they are."""
+    from stepscope.sources.catalog.sealed import FORMAT, read_sealed
+    from stepscope.sources.catalog.spool import NoJob
+
+    try:
+        found, num_bytes = read_sealed(path, job)
+    except (NoJob, UsageError):
+        raise
+    except StepscopeError as error:
+        return refused(path, error, "telemetry")
+    parts = tuple(_tidy(part) for part in found)
+    given = msgspec.structs.replace(_input(parts, path, num_bytes, None), format=FORMAT)
+    return Read(given, path, telemetry=parts, known=_hosts(parts))
 
 
 def _of_server(url: str, asked: Asked) -> Read:
