@@ -6,10 +6,12 @@ the slack at once; above 12 it is a drift.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.detect.columns import Columns, Rows
+from stepscope.detect.columns import Columns, Fields, Rows
 from stepscope.model.sample import F64
 from stepscope.model.trace import ABSENT_I64, I64
 
@@ -24,7 +26,7 @@ MOST = 1.5 * LIMIT
 class Sums(Columns):
     """Sums of each row, upwards and downwards, and since when each is above nothing."""
 
-    FIELDS = {
+    FIELDS: ClassVar[Fields] = {
         "up": (np.float64, 0, 0.0),
         "down": (np.float64, 0, 0.0),
         "up_number": (np.int64, 0, ABSENT_I64),

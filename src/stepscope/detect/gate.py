@@ -8,10 +8,12 @@ neighbours, and it then comes 40 to 50 times in 10,000 healthy points.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.detect.columns import Columns, Rows
+from stepscope.detect.columns import Columns, Fields, Rows
 from stepscope.model.sample import F64
 from stepscope.model.trace import ABSENT_I64, I64
 
@@ -34,7 +36,7 @@ _OLDEST = np.array([n.bit_length() - 1 for n in range(256)], dtype=np.int64)
 class Windows(Columns):
     """The last 8 judged points of each row. Bits of `above` and `below`: the lowest is the newest point."""
 
-    FIELDS = {
+    FIELDS: ClassVar[Fields] = {
         "above": (np.uint8, 0, 0),
         "below": (np.uint8, 0, 0),
         "place": (np.uint8, 0, 0),
@@ -54,7 +56,7 @@ class Windows(Columns):
         self.above[rows] = (self.above[rows] << 1) | (side > 0)
         self.below[rows] = (self.below[rows] << 1) | (side < 0)
         place = self.place[rows]
-        every = np.arange(len(self.place)) if isinstance(rows, slice) else rows
+        every = np.arange(rows.stop) if isinstance(rows, slice) else rows
         flat = every * LENGTH + place
         self.value.reshape(-1)[flat] = values
         self.number.reshape(-1)[flat] = number
@@ -95,7 +97,7 @@ def severity(side: I8, effect: F64) -> I8:
 class Runs(Columns):
     """Points in a row beyond mean ± 2 standard deviations: positive above, negative below."""
 
-    FIELDS = {"num": (np.int16, 0, 0)}
+    FIELDS: ClassVar[Fields] = {"num": (np.int16, 0, 0)}
     num: npt.NDArray[np.int16]
 
     def take(self, rows: Rows, values: F64, mean: F64, deviation: F64) -> Flags:

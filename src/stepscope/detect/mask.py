@@ -9,10 +9,12 @@ drift: each spell is expected from the ones before it, not from a first one.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.detect.columns import Columns
+from stepscope.detect.columns import Columns, Fields
 from stepscope.detect.gate import LENGTH
 from stepscope.model.sample import F64
 from stepscope.model.trace import I64
@@ -42,7 +44,7 @@ class Spells(Columns):
     `most_points` and `most` are what is expected of it, 0 where it is not.
     """
 
-    FIELDS = {
+    FIELDS: ClassVar[Fields] = {
         "begin": (np.int64, 0, 0),
         "last": (np.int64, 0, 0),
         "side": (np.int8, 0, 0),
@@ -76,7 +78,8 @@ class Spells(Columns):
         some = np.flatnonzero((side != 0) | (self.begin[rows] > 0))
         if not len(some):
             return masked
-        rows, side, distance, limit, number = (each[some] for each in (rows, side, distance, limit, number))
+        rows, side, number = rows[some], side[some], number[some]
+        distance, limit = distance[some], limit[some]
         begins = self.begin[rows] == 0
         if begins.any():
             self._open(rows[begins], side[begins], limit[begins], number[begins])

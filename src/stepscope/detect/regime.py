@@ -8,10 +8,12 @@ fault would hide in what was won.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.detect.columns import Columns, Rows
+from stepscope.detect.columns import Columns, Fields, Rows
 from stepscope.model.sample import F64
 from stepscope.model.trace import ABSENT_I64, I64
 
@@ -29,7 +31,7 @@ FORGIVEN = 4
 class Regimes(Columns):
     """How long each row has been elsewhere: positive for the worse, negative for the better, in points."""
 
-    FIELDS = {"num": (np.int32, 0, 0), "since_ns": (np.int64, 0, ABSENT_I64)}
+    FIELDS: ClassVar[Fields] = {"num": (np.int32, 0, 0), "since_ns": (np.int64, 0, ABSENT_I64)}
     num: npt.NDArray[np.int32]
     since_ns: I64
 

@@ -1,4 +1,4 @@
-"""Gates over a stream: many series at once, at most one point each at a time. And the same over arrays.
+"""Gates over a stream: many series at once, at most one point each at a time (over arrays: `array`).
 
 One row is one series: a signal of a device, step times of a rank. Points that are missing (NaN, or no point
 at all) change nothing: they are neither low nor zero. Points that are not clean (marked steps: compilation,
@@ -8,95 +8,22 @@ evaluation, checkpoint, capture) are not judged and not learned from, and only p
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
 
 import numpy as np
-import numpy.typing as npt
 
 from stepscope.detect.baseline import SIGMAS, Baselines
 from stepscope.detect.columns import Columns, Rows
 from stepscope.detect.cusum import SLACK_RATIO, Sums
-from stepscope.detect.gate import Flags, Runs, Windows, severity
+from stepscope.detect.gate import I8, Flags, Runs, Windows, severity
 from stepscope.detect.kind import SeriesKind
 from stepscope.detect.mask import Spells
 from stepscope.detect.regime import Regimes
+from stepscope.detect.series import GAP_NS, Series, Verdicts
 from stepscope.model.sample import F64
 from stepscope.model.trace import ABSENT_I64, I64
 
-I8 = npt.NDArray[np.int8]
-
 GAP_POINTS = 8
-GAP_NS = 30 * 10**9
-"""Without a point for so long, and for 8 of the usual intervals, nothing is in a row any more."""
-
-
-@dataclass(frozen=True, slots=True)
-class Verdicts:
-    """What holds of each row after its point, in the order of `rows`. A row whose point was missing, marked
-    or masked keeps what held before it.
-
-    `severity` 0 none, 1 info, 2 warning, 3 critical of the robust gate; `drift` of the cumulative sum;
-    `specified` of the specified alarm (either side). `effect` is the median of the last 8 points against
-    `normal`, signed (`SeriesKind`); both NaN where they are not known. `num_baseline` points are behind the
-    normal, 0 before it is learned (`is_learned`). `onset` is the number, from 0 on, of the point of this row
-    with which the deviation began, `onset_ns` its time; `ABSENT_I64` where neither gate nor drift holds.
-    `is_masked`: beyond the limit, in a rhythm that is known. `is_new_normal`: with this point a change was
-    taken for the rule, and its normal is being learned.
-    """
-
-    specified: Flags
-    severity: I8
-    drift: Flags
-    is_masked: Flags
-    effect: F64
-    normal: F64
-    num_baseline: npt.NDArray[np.int32]
-    is_learned: Flags
-    onset: I64
-    onset_ns: I64
-    is_new_normal: Flags
-
-
-class _Series(Columns):
-    """What a row is, and what held of it last."""
-
-    FIELDS = {
-        "up": (np.bool_, 0, False),
-        "down": (np.bool_, 0, False),
-        "is_ratio": (np.bool_, 0, False),
-        "quantum": (np.float64, 0, np.nan),
-        "number": (np.int64, 0, 0),
-        "first_ns": (np.int64, 0, ABSENT_I64),
-        "last_ns": (np.int64, 0, ABSENT_I64),
-        "gap_ns": (np.int64, 0, GAP_NS),
-        "specified": (np.bool_, 0, False),
-        "severity": (np.int8, 0, 0),
-        "drift": (np.bool_, 0, False),
-        "effect": (np.float64, 0, np.nan),
-        "onset": (np.int64, 0, ABSENT_I64),
-        "onset_ns": (np.int64, 0, ABSENT_I64),
-        "slack": (np.float64, 0, 1.0),
-        "scale": (np.float64, 0, np.nan),
-    }
-    up: Flags
-    down: Flags
-    is_ratio: Flags
-    quantum: F64
-    number: I64
-    first_ns: I64
-    last_ns: I64
-    gap_ns: I64
-    specified: Flags
-    severity: I8
-    drift: Flags
-    effect: F64
-    onset: I64
-    onset_ns: I64
-    slack: F64
-    scale: F64
-
-
-_HELD = ("specified", "severity", "drift", "effect", "onset", "onset_ns")
+"""Without a point for `GAP_NS`, and for so many of the usual intervals, nothing is in a row any more."""
 _KIND = ("up", "down", "is_ratio", "quantum", "number", "last_ns")
 
 
@@ -104,7 +31,9 @@ class Gates:
     """The state of all rows. Not safe for several threads."""
 
     def __init__(self) -> None:
-        self._series = _Series()
+        self._num = 0
+        self._free = np.empty(0, dtype=np.int64)
+        self._series = Series()
         self._baselines = Baselines()
         self._windows = Windows()
         self._runs = Runs()
@@ -113,7 +42,7 @@ class Gates:
         self._regimes = Regimes()
 
     def __len__(self) -> int:
-        return len(self._series.number)
+        return self._num
 
     @property
     def num_bytes(self) -> int:
@@ -122,14 +51,24 @@ class Gates:
 
     def add(self, kinds: Sequence[SeriesKind]) -> I64:
         """New rows, one a kind: their numbers."""
-        first, series = len(self), self._series
+        again, self._free = self._free[: len(kinds)], self._free[len(kinds) :]
+        first = self._num
+        self._num += len(kinds) - len(again)
         for each in self._all():
-            each.grow(first + len(kinds))
-        series.up[first:] = [kind.direction != "down" for kind in kinds]
-        series.down[first:] = [kind.direction != "up" for kind in kinds]
-        series.is_ratio[first:] = [kind.is_ratio for kind in kinds]
-        series.quantum[first:] = [np.nan if kind.quantum is None else kind.quantum for kind in kinds]
-        return np.arange(first, len(self), dtype=np.int64)
+            each.grow(self._num)
+        rows = np.concatenate((again, np.arange(first, self._num, dtype=np.int64)))
+        series = self._series
+        series.up[rows] = [kind.direction != "down" for kind in kinds]
+        series.down[rows] = [kind.direction != "up" for kind in kinds]
+        series.is_ratio[rows] = [kind.is_ratio for kind in kinds]
+        series.quantum[rows] = [np.nan if kind.quantum is None else kind.quantum for kind in kinds]
+        return rows
+
+    def drop(self, rows: I64) -> None:
+        """Forget these rows: their series have ended. Their numbers are given to others."""
+        for each in self._all():
+            each.clear(rows)
+        self._free = np.concatenate((self._free, np.asarray(rows, dtype=np.int64)))
 
     def reset(self, rows: I64) -> None:
         """Learn these rows anew, from their next point on: after a resume, a re-shard, new shapes, or where
@@ -181,8 +120,8 @@ class Gates:
         )  # fmt: skip
 
     def _index(self, rows: I64) -> Rows:
-        num = len(self)
-        is_all = len(rows) == num and bool((rows == np.arange(num)).all())
+        num = self._num
+        is_all = len(rows) == num and num > 0 and bool((rows == np.arange(num)).all())
         return slice(0, num) if is_all else rows
 
     def _restart(self, rows: I64, index: Rows, is_there: Flags, at: I64) -> None:
@@ -307,40 +246,3 @@ def _ratio_of(part: F64, whole: F64) -> F64:
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio: F64 = part / whole
     return ratio
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """`Verdicts` of whole series: the same columns, each (series, points)."""
-
-    specified: Flags
-    severity: I8
-    drift: Flags
-    is_masked: Flags
-    effect: F64
-    normal: F64
-    num_baseline: npt.NDArray[np.int32]
-    is_learned: Flags
-    onset: I64
-    onset_ns: I64
-    is_new_normal: Flags
-
-
-def judged(
-    values: F64, is_clean: Flags, kind: SeriesKind | Sequence[SeriesKind], at_ns: I64 | None = None
-) -> Judged:
-    """Judge whole series (series, points) by pushing them column by column; `at_ns` (points,) or of the shape
-    of `values`, without it a point a second."""
-    x = np.array(values, dtype=np.float64, ndmin=2)
-    clean = np.broadcast_to(np.asarray(is_clean, dtype=bool), x.shape)
-    times = np.arange(x.shape[1], dtype=np.int64) * 10**9 if at_ns is None else np.asarray(at_ns)
-    times = np.broadcast_to(times, x.shape)
-    gates = Gates()
-    rows = gates.add([kind] * len(x) if isinstance(kind, SeriesKind) else kind)
-    told = [gates.push(rows, x[:, n], clean[:, n], times[:, n]) for n in range(x.shape[1])]
-    return Judged(
-        *(
-            np.stack([getattr(each, name.name) for each in told], axis=1) if told else np.empty(x.shape)
-            for name in fields(Verdicts)
-        )
-    )
