@@ -72,7 +72,8 @@ def learned(points: Points, is_ratio: npt.NDArray[np.bool_], quantum: F64) -> No
 
 
 def _robust(points: Points, is_ratio: npt.NDArray[np.bool_], quantum: F64) -> tuple[F64, F64]:
-    ordered = np.sort(points, axis=1)
+    ordered = points.copy()
+    ordered.sort(axis=1)
     median = _middle(ordered)
     tick = np.where(np.isfinite(quantum), quantum, 0.0)
     unknown = np.isnan(quantum)
@@ -80,7 +81,7 @@ def _robust(points: Points, is_ratio: npt.NDArray[np.bool_], quantum: F64) -> tu
         step = np.diff(ordered[unknown], axis=1)
         own = np.min(step, axis=1, where=step > 0, initial=np.inf)
         tick[unknown] = np.where(np.isfinite(own), own, 0.0)
-    spread = np.abs(ordered - median[:, None].astype(ordered.dtype))
+    spread: Points = np.abs(ordered - median[:, None].astype(ordered.dtype))
     spread.sort(axis=1)
     sigma = np.maximum(1.4826 * _middle(spread), tick / 2)
     sigma = np.maximum(sigma, np.maximum(LEAST_SIGMA_RATIO * np.abs(median), LEAST_SIGMA_POINTS * is_ratio))

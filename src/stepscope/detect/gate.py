@@ -67,10 +67,12 @@ class Windows(Columns):
         """Of the points in the window: 8, or fewer after a restart."""
         ordered = np.sort(self.value[rows], axis=1)
         if not np.isnan(ordered[:, -1]).any():
-            return (ordered[:, LENGTH // 2 - 1] + ordered[:, LENGTH // 2]) / 2
+            whole: F64 = (ordered[:, LENGTH // 2 - 1] + ordered[:, LENGTH // 2]) / 2
+            return whole
         num = np.maximum((~np.isnan(ordered)).sum(axis=1), 1)
         each = np.arange(len(ordered))
-        return (ordered[each, (num - 1) // 2] + ordered[each, num // 2]) / 2
+        middle: F64 = (ordered[each, (num - 1) // 2] + ordered[each, num // 2]) / 2
+        return middle
 
     def side(self, rows: Rows) -> I8:
         """+1 or -1 where 6 of 8 are beyond on that side, else 0."""
