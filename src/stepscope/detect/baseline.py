@@ -59,8 +59,9 @@ def learned(points: Points, is_ratio: Flags, quantum: F64) -> Normal:
     row further on a plateau that nobody marked: both are left out, and the rest is looked at once more.
     """
     num_points = points.shape[1]
-    tick = np.where(np.isfinite(quantum), quantum, _ticks(points))
-    median, sigma = _robust(points, is_ratio, tick)
+    ordered = np.sort(points, axis=1)
+    tick = np.where(np.isfinite(quantum), quantum, _ticks(ordered))
+    median, sigma = _robust(ordered, is_ratio, tick)
     mean = points.mean(axis=1, dtype=np.float64)
     deviation = points.std(axis=1, ddof=1, dtype=np.float64)
     far = np.abs(points - median[:, None]) > SIGMAS * sigma[:, None]
@@ -72,7 +73,7 @@ def learned(points: Points, is_ratio: Flags, quantum: F64) -> Normal:
         num[again] = num_points - out.sum(axis=1)
         rest = np.where(out, np.nan, points[again])
         rest[num[again] < LEAST_POINTS] = points[again][num[again] < LEAST_POINTS]
-        median[again], sigma[again] = _robust(rest, is_ratio[again], tick[again])
+        median[again], sigma[again] = _robust(np.sort(rest, axis=1), is_ratio[again], tick[again])
         mean[again], deviation[again] = np.nanmean(rest, axis=1), np.nanstd(rest, axis=1, ddof=1)
         # Half of the points on a plateau are no plateau: only a slow beginning is waited for.
         whole = (num < LEAST_POINTS) & (num_points - num_slow >= LEAST_POINTS)
@@ -90,24 +91,20 @@ def _in_a_row(far: Flags) -> Flags:
     return result
 
 
-def _ticks(points: Points) -> F64:
+def _ticks(ordered: Points) -> F64:
     """The smallest difference between two values of a row; 0 of one value."""
-    ordered = np.sort(points, axis=1)
     step = np.diff(ordered, axis=1)
     least: F64 = np.min(step, axis=1, where=step > 0, initial=np.inf).astype(np.float64)
     return np.where(np.isfinite(least), least, 0.0)
 
 
-def _robust(points: Points, is_ratio: Flags, tick: F64) -> tuple[F64, F64]:
-    """Median and sigma of each row; NaN is left out."""
-    num = np.isfinite(points).sum(axis=1)
-    ordered = points.copy()
-    ordered.sort(axis=1)
+def _robust(ordered: Points, is_ratio: Flags, tick: F64) -> tuple[F64, F64]:
+    """Median and sigma of rows in ascending order; NaN, at their end, is left out."""
+    num = np.isfinite(ordered).sum(axis=1)
     median = _middle(ordered, num)
-    np.subtract(ordered, median[:, None].astype(ordered.dtype), out=ordered)
-    np.abs(ordered, out=ordered)
-    ordered.sort(axis=1)
-    sigma = np.maximum(1.4826 * _middle(ordered, num), tick / 2)
+    spread = np.abs(ordered - median[:, None].astype(ordered.dtype))
+    spread.sort(axis=1)
+    sigma = np.maximum(1.4826 * _middle(spread, num), tick / 2)
     sigma = np.maximum(sigma, np.maximum(LEAST_SIGMA_RATIO * np.abs(median), LEAST_SIGMA_POINTS * is_ratio))
     return median, np.where(sigma > 0, sigma, np.inf)
 

@@ -22,6 +22,8 @@ from stepscope.detect.series import GAP_NS, Series, Verdicts
 from stepscope.model.sample import F64
 from stepscope.model.trace import ABSENT_I64, I64
 
+__all__ = ["Gates", "Verdicts"]
+
 GAP_POINTS = 8
 """Without a point for `GAP_NS`, and for so many of the usual intervals, nothing is in a row any more."""
 _KIND = ("up", "down", "is_ratio", "quantum", "number", "last_ns")
