@@ -59,7 +59,8 @@ def learned(points: Points, is_ratio: Flags, quantum: F64) -> Normal:
     row further on a plateau that nobody marked: both are left out, and the rest is looked at once more.
     """
     num_points = points.shape[1]
-    ordered = np.sort(points, axis=1)
+    ordered = points.copy()
+    ordered.sort(axis=1)
     tick = np.where(np.isfinite(quantum), quantum, _ticks(ordered))
     median, sigma = _robust(ordered, is_ratio, tick)
     mean = points.mean(axis=1, dtype=np.float64)
