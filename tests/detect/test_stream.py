@@ -132,7 +132,7 @@ def test_a_warm_up_of_30_steps_is_left_out_by_evidence_of_both_baselines() -> No
 def test_a_level_that_moves_within_the_first_points_is_not_learned_as_two(num_slow: int, known: int) -> None:
     told = of(np.concatenate((steady(num_slow, 2.0), steady(200))))
     assert first(told.is_learned[0]) == known
-    assert told.normal[0, -1] == pytest.approx(1.0025, abs=0.002)
+    assert told.normal[0, -1] == pytest.approx(1.0, abs=0.003)
 
 
 def test_a_series_that_always_moves_is_learned_as_that_in_the_end() -> None:

@@ -91,9 +91,7 @@ def learned(points: Points, is_ratio: Flags, quantum: F64) -> Normal:
         whole = (num < LEAST_POINTS) & (num_points - num_slow >= LEAST_POINTS)
         num = np.where(whole, num_points, np.where(num < LEAST_POINTS, 0, num))
     deviation = np.maximum(deviation, 1e-9 * np.abs(mean))
-    return Normal(
-        median, sigma, mean, deviation, num, num_slow, _moves(points, is_ratio, tick, median, sigma)
-    )
+    return Normal(median, sigma, mean, deviation, num, num_slow, is_moving)
 
 
 def _moves(points: Points, is_ratio: Flags, tick: F64, median: F64, sigma: F64) -> Flags:
