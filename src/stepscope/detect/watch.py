@@ -24,9 +24,10 @@ from stepscope.detect.alert.job import Jobs
 from stepscope.detect.alert.level import Levels, States
 from stepscope.detect.alert.table import TABLE
 from stepscope.detect.alert.threshold import with_thresholds
-from stepscope.detect.seen.column import NS, Columns, Second, Whose
+from stepscope.detect.seen.column import Columns
 from stepscope.detect.seen.middle import Middles
 from stepscope.detect.seen.run import RunSeen
+from stepscope.detect.seen.second import NS, Second, Whose
 from stepscope.model.alarm import Alarm
 from stepscope.model.batch import Batch, Happened, Lines, Marks, Samples
 

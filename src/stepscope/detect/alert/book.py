@@ -7,107 +7,19 @@ explains is marked so. An alarm keeps its id: whoever hears of an id again repla
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from hashlib import sha256
 
 import msgspec
 
 from stepscope.detect.alert.budget import Budget, Spent
-from stepscope.detect.alert.condition import Condition
+from stepscope.detect.alert.entry import Entry, Fired, Key, Member
 from stepscope.detect.alert.relation import Claim, cause_of
 from stepscope.detect.alert.wording import LOST, line_of
-from stepscope.model.alarm import SEVERITIES, About, Alarm, AlarmSeverity, Measured
+from stepscope.model.alarm import SEVERITIES, Alarm, Measured
 
 NS = 1_000_000_000
 COOL_DOWN_NS = 600 * NS
 """What comes again within it is the same alarm."""
-MOST_MEMBERS = 256
-"""Devices or ranks that an alarm names."""
-
-Key = tuple[str, ...]
-"""The condition's id, then whose it is."""
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """One device, rank or job for which the condition holds."""
-
-    rank: int | None = None
-    device: str | None = None
-    host: str | None = None
-
-
-@dataclass(slots=True)
-class Entry:
-    """One alarm. `members` hold now, `seen` did at any time since it began; `lost` are those of which
-    nothing is known any more. `told` is what was told last."""
-
-    condition: Condition
-    key: Key
-    job: str | None
-    run: str | None
-    onset_ns: int
-    seen_ns: int
-    severity: AlarmSeverity
-    pages: bool
-    id: str
-    members: dict[Member, None] = field(default_factory=dict)
-    seen: dict[Member, None] = field(default_factory=dict)
-    lost: set[Member] = field(default_factory=set)
-    hosts: frozenset[str] = frozenset()
-    end_ns: int | None = None
-    steps: tuple[int, int] | None = None
-    measured: Measured | None = None
-    is_specified: bool | None = None
-    detail: str | None = None
-    inhibited_by: str | None = None
-    is_held_back: bool | None = None
-    """Its page was refused by the budget; `None` where none was asked for."""
-    told: Alarm | None = None
-
-    @property
-    def about(self) -> About:
-        """Everybody that it was about since it began."""
-        seen = list(self.seen)[:MOST_MEMBERS]
-        return About(
-            self.job,
-            self.run,
-            tuple(sorted({each.rank for each in seen if each.rank is not None})),
-            tuple(sorted({each.device for each in seen if each.device is not None})),
-            tuple(sorted({each.host for each in seen if each.host is not None})),
-        )
-
-    @property
-    def claim(self) -> Claim:
-        return Claim(
-            self.condition.id, self.about, self.hosts, self.onset_ns, self.end_ns, self.severity == "info"
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fired:
-    """A condition holds for a member of a job: `job` `None` of a device that is nobody's."""
-
-    condition: Condition
-    member: Member
-    onset_ns: int
-    job: str | None = None
-    run: str | None = None
-    part: str = ""
-    """What tells several alarms of one condition and job apart: an Xid's code, a device that was lost."""
-    severity: AlarmSeverity = "warning"
-    measured: Measured | None = None
-    is_specified: bool | None = None
-    steps: tuple[int, int] | None = None
-    detail: str | None = None
-    """In words, where there is no number."""
-    pages: bool = True
-    hosts: frozenset[str] = frozenset()
-
-    @property
-    def key(self) -> Key:
-        whose = ("", self.member.host or "") if self.job is None else (self.job, self.run or "")
-        return (self.condition.id, *whose, self.part)
 
 
 class Book:
@@ -146,7 +58,8 @@ class Book:
             entry.steps = (first, max(each.steps[1], first))
         if _is_worse(each.measured, entry.measured):
             entry.measured = each.measured
-        entry.is_specified = each.is_specified if each.is_specified is not None else entry.is_specified
+        if each.is_specified is not None:
+            entry.is_specified = bool(entry.is_specified) or each.is_specified
         entry.detail = each.detail or entry.detail
 
     def end(self, key: Key, member: Member, end_ns: int) -> None:
@@ -188,8 +101,7 @@ class Book:
         for each in alarms:
             about = each.about
             self._others[each.id] = Claim(
-                each.condition, about, hosts | set(about.hosts), each.onset_ns, each.end_ns,
-                each.severity == "info",
+                each.condition, about, hosts | set(about.hosts), each.onset_ns, each.end_ns, False
             )  # fmt: skip
 
     def changed(self) -> list[Alarm]:
@@ -220,9 +132,19 @@ class Book:
             found = cause_of(claims[place], claims)
             if found is not None and found != place:
                 by[entry.id] = ids[found]
+        of_id = {each.id: each for each in entries}
         for entry in entries:
             if entry.end_ns is None and entry.id in by:
                 entry.inhibited_by = _root(entry.id, by)
+                self._hand_over(entry, of_id.get(entry.inhibited_by))
+
+    def _hand_over(self, effect: Entry, cause: Entry | None) -> None:
+        """A page that was spent on an effect is the cause's, once that is known."""
+        if cause is None or effect.is_held_back is not False or cause.is_held_back is False:
+            return
+        if cause.is_held_back and cause.job is not None:
+            self.spent.give_back(cause.job)
+        cause.is_held_back = False
 
     def _pay(self, entry: Entry, now_ns: int) -> None:
         """A page of the job's budget, where the alarm needs one."""
@@ -273,9 +195,6 @@ def _differs(alarm: Alarm, told: Alarm) -> bool:
     if msgspec.structs.replace(alarm, **quiet) != msgspec.structs.replace(told, **quiet):
         return True
     return alarm.text.endswith(LOST.en) != told.text.endswith(LOST.en)
-
-
-
 
 
 def _is_worse(new: Measured | None, old: Measured | None) -> bool:

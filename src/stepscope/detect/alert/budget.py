@@ -40,6 +40,10 @@ class Spent:
         self.num_held_back[job] = self.num_held_back.get(job, 0) + 1
         return False
 
+    def give_back(self, job: str) -> None:
+        """One that was held back is told after all."""
+        self.num_held_back[job] = max(self.num_held_back.get(job, 0) - 1, 0)
+
     def forget(self, now_ns: int) -> None:
         """Drop jobs whose pages are all older than the budget looks back."""
         for job, times in list(self._at_ns.items()):

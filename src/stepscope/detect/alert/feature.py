@@ -9,7 +9,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from stepscope.detect.seen.column import PLACE, Flags, Second, wider
+from stepscope.detect.seen.column import wider
+from stepscope.detect.seen.second import PLACE, Flags, Second
 from stepscope.model.sample import F64
 from stepscope.model.signal import POWER_BRAKE_REASON, POWER_CAP_REASON, THERMAL_REASONS
 from stepscope.model.trace import I64
@@ -26,10 +27,10 @@ LEAST_SHORT, LEAST_LONG = 8, 240
 """Known seconds in the ring below which it says nothing."""
 HIGH, LOW, PART = 0.70, 0.10, 0.05
 """Saw-tooth: p95 at or above HIGH and p5 below LOW, which is a twentieth of the seconds on either side."""
-SLOTS, SLOT_S = 13, 10
-"""Two minutes of memory, by tens of seconds."""
-RISING = 10
-"""Of twelve differences."""
+SLOTS, SLOT_S = 8, 10
+"""Eighty seconds of memory, by tens of seconds."""
+RISING = 6
+"""Of seven differences."""
 FAST_S, SLOW_S = 60.0, 1800.0
 LEAST_SLOW_S = 600
 """Seconds of work after which the slow mean says what is usual."""
@@ -46,6 +47,7 @@ class Features:
         self._counter: F64 = np.empty((len(PLACE), 0))
         self._ring: dict[str, F64] = {}
         self._mean: dict[str, F64] = {}
+        self._most: dict[str, F64] = {}
         self.grown: dict[str, F64] = {}
         self.fit(16)
 
@@ -72,7 +74,7 @@ class Features:
             "clock_lock_share": self._share("lock", rows, at, _locked(second, why["any"])),
             "row_remap_pending": second.of("row_remap_pending"),
             "row_remap_failed": second.of("row_remap_failed"),
-            "pcie_share": _pcie(second),
+            "pcie_share": self._pcie(second),
             "link_errors_per_minute": np.where(is_counted, self._sum("links", rows, at, links), np.nan),
             "compute_busy_ratio": busy,
             "compute_busy_mean_ratio": self._average(rows, at, busy),
@@ -111,7 +113,9 @@ class Features:
 
         throttled = second.of("throttle_thermal_seconds_total")
         counted = np.where(np.isnan(throttled), np.nan, self.grown["throttle_thermal_seconds_total"] > 0.1)
-        limit, shipped = second.of("power_limit_watts"), second.of("power_limit_default_watts")
+        limit = second.of("power_limit_watts")
+        # Where nobody tells what was shipped, the highest that was seen is the least that it can be.
+        shipped = np.fmax(second.of("power_limit_default_watts"), self._highest("power_limit_watts", second))
         with np.errstate(invalid="ignore"):
             is_less = np.where(np.isnan(limit + shipped), np.nan, limit < CAPPED * shipped)
         return {
@@ -120,6 +124,24 @@ class Features:
             "cap": _both(set_(POWER_CAP_REASON), is_less),
             "any": set_(THERMAL_REASONS | POWER_BRAKE_REASON | POWER_CAP_REASON | 0x8),
         }
+
+    def _highest(self, name: str, second: Second) -> F64:
+        """The highest that was ever seen of a device."""
+        rows = second.rows
+        most = self._most.setdefault(name, np.full(self._size, np.nan))
+        most[rows] = np.fmax(most[rows], second.of(name)[rows])
+        return most
+
+    def _pcie(self, second: Second) -> F64:
+        """Share of its own speed; 1 while it is not under load, NaN where the link is not told."""
+        gen, width = second.of("pcie_link_gen"), second.of("pcie_link_width")
+        most_gen = np.fmax(second.of("pcie_link_gen_max"), self._highest("pcie_link_gen", second))
+        most_width = np.fmax(second.of("pcie_link_width_max"), self._highest("pcie_link_width", second))
+        busy = second.of("compute_busy_ratio")
+        with np.errstate(invalid="ignore", divide="ignore"):
+            share = width / most_width * 2.0 ** (gen - most_gen)
+            shown = np.where(np.isnan(busy), np.nan, np.where(busy >= LOAD, share, 1.0))
+        return np.where(np.isnan(share), np.nan, shown)
 
     # ── rings ──
 
@@ -152,8 +174,8 @@ class Features:
         return np.where(known >= LEAST_LONG, is_so.astype(np.float64), np.nan)
 
     def _growing(self, rows: I64, at: I64, memory: F64, is_steady: Flags) -> F64:
-        """By how much memory grew in two minutes, where it did in nearly each ten seconds of them; 0 where it
-        did not."""
+        """By how much memory grew in eighty seconds, where it did in nearly each ten of them; 0 where it did
+        not."""
         length = SLOTS
         ring = self._ring.get("memory")
         if ring is None:
@@ -199,6 +221,7 @@ class Features:
         self._counter = wider(self._counter, size, np.nan)
         self._ring = {name: wider(ring, size, np.nan) for name, ring in self._ring.items()}
         self._mean = {name: wider(mean, size, np.nan) for name, mean in self._mean.items()}
+        self._most = {name: wider(most, size, np.nan) for name, most in self._most.items()}
         self._size = size
 
 
@@ -219,9 +242,9 @@ def _both(one: F64, other: F64) -> F64:
 
 
 def _memory(second: Second) -> F64:
-    used, total = second.of("memory_used_bytes"), second.of("memory_total_bytes")
+    used, free = second.of("memory_used_bytes"), second.of("memory_free_bytes")
     with np.errstate(invalid="ignore", divide="ignore"):
-        share = used / total
+        share = np.fmax(used / second.of("memory_total_bytes"), used / (used + free))
     told = second.of("memory_used_ratio")
     return np.where(np.isnan(told), share, told)
 
@@ -246,15 +269,3 @@ def _lowered(second: Second) -> F64:
 
 def _locked(second: Second, any_reason: F64) -> F64:
     return _both(_under_load(second, _clock(second), LOCKED), 1.0 - any_reason)
-
-
-def _pcie(second: Second) -> F64:
-    """Share of its own speed; 1 while it is not under load, NaN where the link is not told."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        width = second.of("pcie_link_width") / second.of("pcie_link_width_max")
-        speed = 2.0 ** (second.of("pcie_link_gen") - second.of("pcie_link_gen_max"))
-        busy = second.of("compute_busy_ratio")
-        share = np.where(np.isnan(busy), np.nan, np.where(busy >= LOAD, width * speed, 1.0))
-    return np.where(np.isnan(width * speed), np.nan, share)
-
-

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from stepscope.detect.kind import FEWER, SHARE_DOWN, SLOWER, SeriesKind
-from stepscope.detect.stream import Gates, Verdicts
+from stepscope.detect.series import Verdicts
+from stepscope.detect.stream import Gates
 from stepscope.model.alarm import AlarmSeverity
 from stepscope.model.trace import ABSENT_I64
 
@@ -21,6 +22,7 @@ NS = 1_000_000_000
 _SHARE_UP = SeriesKind(direction="up", is_ratio=True)
 KINDS: Mapping[str, SeriesKind] = {
     "step_seconds": SLOWER,
+    "step_mean_seconds": SLOWER,
     "tokens_per_second": FEWER,
     "communication_seconds": SLOWER,
     "data_wait_ratio": _SHARE_UP,

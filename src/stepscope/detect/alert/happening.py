@@ -6,9 +6,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from stepscope.detect.alert.book import Book, Fired, Key, Member
+from stepscope.detect.alert.book import Book
 from stepscope.detect.alert.condition import Condition
-from stepscope.detect.seen.column import Columns, Whose, device_key
+from stepscope.detect.alert.entry import Fired, Key, Member
+from stepscope.detect.seen.column import Columns
+from stepscope.detect.seen.second import Whose, device_key
 from stepscope.model.alarm import AlarmSeverity
 from stepscope.model.batch import Happened, Lines
 from stepscope.model.redact import without_secrets
@@ -55,12 +57,11 @@ class Happenings:
         owner = event.owner
         device = device_key(owner, event.host) if owner is not None and owner.kind == "device" else None
         rank = event.labels.get("rank", "")
-        host = (owner.host if owner is not None else None) or event.host
         whose = Whose(
             event.labels.get("job"),
             event.labels.get("run"),
             int(rank) if rank.isdecimal() else None,
-            host,
+            event.host,
         )
         if id_ == "xid":
             if event.code is not None and event.code > 0:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from stepscope.detect.alert.book import Book, Fired, Key, Member
+from stepscope.detect.alert.book import Book
 from stepscope.detect.alert.condition import Condition
+from stepscope.detect.alert.entry import Fired, Key, Member
 from stepscope.detect.alert.gated import LEVELS, Back, Gated, Left, Point
 from stepscope.detect.alert.peers import Peers, Slow
 from stepscope.detect.alert.timed import Timed
@@ -19,12 +20,14 @@ from stepscope.model.alarm import AlarmSeverity, Measured
 NS = 1_000_000_000
 EFFECTS: tuple[tuple[float, AlarmSeverity], ...] = ((0.20, "critical"), (0.10, "warning"), (0.05, "info"))
 LOADED_STEPS = 32
+MEAN_STEPS, MEAN_EVERY = 20, 4
 SAME_STEPS = 20
 MISSED_LOGS = 10
 """A loss that is logged every n steps is not updated when it was not for so many times n."""
 CHECKPOINT_TAIL = 3.0
 OF_FEATURE = {
     "step_seconds": "step-slow",
+    "step_mean_seconds": "step-mean-up",
     "tokens_per_second": "tokens-falling",
     "communication_seconds": "communication-up",
     "data_wait_ratio": "data-wait-up",
@@ -42,7 +45,18 @@ class _Job:
     loaded: deque[np.ndarray] = field(default_factory=lambda: deque(maxlen=LOADED_STEPS))
     ended: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=256))
     """(when it ended, step) of the last steps."""
-    is_new: bool = True
+    took: deque[float] = field(default_factory=lambda: deque(maxlen=MEAN_STEPS))
+    num_clean: int = 0
+
+    def mean(self, job: str, whole: Whole) -> list[Point]:
+        """Every fourth clean step the mean of the last 20: a point of what the median does not see."""
+        if not whole.is_clean:
+            return []
+        self.took.append(whole.took_s)
+        self.num_clean += 1
+        if len(self.took) < MEAN_STEPS or self.num_clean % MEAN_EVERY:
+            return []
+        return [Point(job, "step_mean_seconds", None, sum(self.took) / MEAN_STEPS, True, whole.end_ns)]
 
 
 class Jobs:
@@ -66,7 +80,7 @@ class Jobs:
         job = self._jobs.setdefault(key, _Job())
         for whole in wholes:
             job.ended.append((whole.end_ns, whole.step))
-            self._take(run, self.gated.push(_points(run.job, whole)))
+            self._take(run, self.gated.push([*_points(run.job, whole), *job.mean(run.job, whole)]))
             job.peers.take(whole)
             if whole.is_clean:
                 job.loaded.append(whole.data_ratio)
@@ -109,7 +123,7 @@ class Jobs:
         for place in [place for place in self._fired if place[:2] == key]:
             del self._fired[place]
         for timed in (self._slow, self._loading):
-            timed.forget([each for each in timed.keys() if each[:2] == key])
+            timed.forget([each for each in timed.all() if each[:2] == key])
         for alone in (self._same, self._broken, self._stuck):
             alone.forget([key])
 
@@ -122,9 +136,7 @@ class Jobs:
                 self._end(id_, run, each.point.rank, each.since_ns)
                 continue
             point, condition = each.point, self._table[id_]
-            measured = Measured(
-                point.feature, condition.unit, point.value, each.normal, effect=each.effect
-            )
+            measured = Measured(point.feature, condition.unit, point.value, each.normal, effect=each.effect)
             if each.effect is not None:
                 value = each.normal * (1 + each.effect)
                 value = each.normal + each.effect if condition.unit == "ratio" else value
@@ -137,7 +149,7 @@ class Jobs:
     def _ranks(self, run: RunSeen, job: _Job, last: Whole) -> None:
         slow = {each.rank: each for each in job.peers.slow()}
         keys = {(run.job, run.run, rank) for rank in slow}
-        keys |= {each for each in self._slow.keys() if each[:2] == (run.job, run.run)}
+        keys |= {each for each in self._slow.all() if each[:2] == (run.job, run.run)}
         for key in sorted(keys):
             each = slow.get(key[2])
             told = self._slow.look(key, each is not None, last.end_ns)

@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from stepscope.detect.alert.book import Book, Fired, Key, Member
+from stepscope.detect.alert.book import Book
 from stepscope.detect.alert.condition import Condition
+from stepscope.detect.alert.entry import Fired, Key, Member
 from stepscope.detect.alert.feature import REMAPS, Features
 from stepscope.detect.alert.machine import Machine, Turn
-from stepscope.detect.seen.column import NS, PLACE, Columns, Flags, Second
+from stepscope.detect.seen.column import Columns
 from stepscope.detect.seen.run import State
+from stepscope.detect.seen.second import NS, PLACE, Flags, Second
 from stepscope.model.alarm import AlarmSeverity, Measured
 from stepscope.model.sample import F64
 

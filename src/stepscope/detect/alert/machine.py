@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.detect.alert.condition import Condition
-from stepscope.detect.seen.column import NS, Flags, wider
+from stepscope.detect.seen.column import wider
+from stepscope.detect.seen.second import NS, Flags
 from stepscope.model.sample import F64
 from stepscope.model.trace import I64
 

@@ -17,8 +17,8 @@ SOONEST_NS = 60 * NS
 """What was over for longer when the effect began is no cause of it."""
 
 _SYMPTOMS = (
-    "step-slow", "tokens-falling", "tensor-low", "sm-low", "dram-high", "communication-up", "saw-tooth",
-    "busy-power-falling",
+    "step-slow", "step-mean-up", "tokens-falling", "tensor-low", "sm-low", "dram-high", "communication-up",
+    "saw-tooth", "busy-power-falling",
 )  # fmt: skip
 _LOW = ("busy-low", "idle", "saw-tooth", "busy-power-falling")
 
@@ -73,11 +73,15 @@ RELATIONS: tuple[Relation, ...] = (
         "slow meetings make slow steps",
     ),
     Relation(
-        ("step-slow",), ("tokens-falling", "tensor-low", "sm-low", "dram-high", *_LOW), "job",
+        ("step-slow",), ("step-mean-up", "tokens-falling", "tensor-low", "sm-low", "dram-high", *_LOW), "job",
         "a longer step has fewer tokens a second, and less work a second",
     ),
+    Relation(
+        ("step-mean-up",), ("tokens-falling", "tensor-low", "sm-low", "dram-high", *_LOW), "job", "as above"
+    ),
     Relation(("tokens-falling",), ("tensor-low", "sm-low", "dram-high", *_LOW), "job", "as above"),
-    Relation(("sm-low", "tensor-low"), ("busy-power-falling",), "job", "less work a second"),
+    Relation(("sm-low",), ("tensor-low", "dram-high", "busy-power-falling"), "job", "less work a second"),
+    Relation(("tensor-low",), ("busy-power-falling",), "job", "less work a second"),
     Relation(("memory-growing",), ("memory-high",), "job", "it grows until it is full"),
     Relation(("idle",), ("busy-low",), "job", "the same, and more of it"),
 )  # fmt: skip
@@ -93,13 +97,13 @@ class Claim:
     """Where its devices and its job's ranks are."""
     onset_ns: int
     end_ns: int | None
-    is_info: bool
+    is_note: bool
+    """An event that is only of note (an Xid of level info): it explains nothing."""
 
 
 def explains(cause: Claim, effect: Claim) -> bool:
-    """Whether one explains the other by the table, whose it is, and when. What is only of note explains
-    nothing."""
-    if cause.is_info or not _in_time(cause, effect):
+    """Whether one explains the other by the table, whose it is, and when."""
+    if cause.is_note or not _in_time(cause, effect):
         return False
     return any(
         cause.condition in each.causes
@@ -115,7 +119,7 @@ def cause_of(effect: Claim, others: Sequence[Claim]) -> int | None:
         if effect.condition not in each.effects:
             continue
         for place, cause in enumerate(others):
-            if cause.condition not in each.causes or cause.is_info or not _in_time(cause, effect):
+            if cause.condition not in each.causes or cause.is_note or not _in_time(cause, effect):
                 continue
             if _shares(each.scope, cause, effect):
                 return place

@@ -16,8 +16,8 @@ MOST_SECONDS = 86_400.0
 
 
 def with_thresholds(table: Sequence[Condition], config: Mapping[str, Any]) -> tuple[Condition, ...]:
-    """The table with a site's thresholds. UsageError for a condition, a key or a value that cannot be: what is
-    misspelt would silence nothing, or everything, without a word."""
+    """The table with a site's thresholds. UsageError for a condition, a key or a value that cannot be: what
+    is misspelt would silence nothing, or everything, without a word."""
     known = {each.id: each for each in table}
     for name, keys in config.items():
         if name not in known:

@@ -26,8 +26,8 @@ class Timed(Generic[K]):
         self._states: dict[K, _State] = {}
 
     def look(self, key: K, holds: bool | None, at_ns: int) -> tuple[bool, int] | None:
-        """(is an alarm, since when it holds, or no longer does) where that is so now or has just ended; `None`
-        for nothing to say. `holds` is `None` where it is not known: then nothing changes."""
+        """(is an alarm, since when it holds, or no longer does) where that is so now or has just ended;
+        `None` for nothing to say. `holds` is `None` where it is not known: then nothing changes."""
         state = self._states.get(key)
         if holds is None:
             return None
@@ -56,5 +56,6 @@ class Timed(Generic[K]):
         for key in keys:
             self._states.pop(key, None)
 
-    def keys(self) -> list[K]:
+    def all(self) -> list[K]:
+        """Whatever has a state."""
         return list(self._states)

@@ -7,19 +7,29 @@ different moments, and hosts' clocks differ: a host's own newest sample is its c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import isfinite
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.model.batch import BatchOwner, BatchSeries, Samples
+from stepscope.detect.seen.second import (
+    FIRST_COUNTER,
+    FIRST_FIXED,
+    NS,
+    PLACE,
+    SIGNALS,
+    Second,
+    Whose,
+    device_key,
+)
+from stepscope.model.batch import BatchSeries, Samples
 from stepscope.model.sample import F64
 from stepscope.model.trace import I64
 
-Flags = npt.NDArray[np.bool_]
-NS = 1_000_000_000
+T = TypeVar("T", bound=np.generic)
 HOLD_S = 6
 """The agent holds a batch for 5 s."""
 WINDOW = 64
@@ -35,56 +45,6 @@ FAR_S = 120
 MOST_EVERY_S = 60
 FORGET_S = 3600
 """A device of which nothing was heard for so long."""
-
-GAUGES = (
-    "compute_busy_ratio", "sm_active_ratio", "tensor_active_ratio", "dram_active_ratio",
-    "memory_used_bytes", "memory_used_ratio", "power_watts", "temperature_celsius", "sm_clock_hertz",
-    "clock_event_reasons", "pcie_link_gen", "pcie_link_width", "row_remap_pending", "row_remap_failed",
-)  # fmt: skip
-FIXED = (
-    "memory_total_bytes", "power_limit_watts", "power_limit_default_watts", "slowdown_temperature_celsius",
-    "sm_clock_max_hertz", "pcie_link_gen_max", "pcie_link_width_max",
-)  # fmt: skip
-COUNTERS = (
-    "throttle_thermal_seconds_total", "ecc_uncorrected_total", "row_remap_correctable_total",
-    "row_remap_uncorrectable_total", "nvlink_error_total", "pcie_replay_total", "xid",
-)  # fmt: skip
-SIGNALS = (*GAUGES, *FIXED, *COUNTERS)
-PLACE: Mapping[str, int] = {name: place for place, name in enumerate(SIGNALS)}
-_FIRST_FIXED, _FIRST_COUNTER = len(GAUGES), len(GAUGES) + len(FIXED)
-
-
-@dataclass(frozen=True, slots=True)
-class Whose:
-    """Whose device it is now: `None` where samples do not say. `host` is where it is."""
-
-    job: str | None = None
-    run: str | None = None
-    rank: int | None = None
-    host: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Second:
-    """One second of every device that moved on. `rows` are theirs, `second` the second of each (they differ
-    between hosts), `value` (signals, all devices) what is known, `is_fresh` (signals, all devices) whether it
-    was measured in this very second."""
-
-    rows: I64
-    second: I64
-    value: F64
-    is_fresh: Flags
-
-    def of(self, signal: str) -> F64:
-        """A column over all devices."""
-        found: F64 = self.value[PLACE[signal]]
-        return found
-
-
-def device_key(owner: BatchOwner, host: str) -> str:
-    """As in `model.alarm.About.devices`."""
-    own = owner.uuid or f"{owner.host or host}:{owner.index if owner.index is not None else owner.pci_bus_id}"
-    return f"{own}/{owner.mig}" if owner.mig is not None else own
 
 
 @dataclass(slots=True)
@@ -104,7 +64,7 @@ class _Host:
         return max(min(awaited), now - HOLD_S)
 
 
-def wider(array: npt.NDArray[np.generic], size: int, fill: float) -> npt.NDArray[np.generic]:
+def wider(array: npt.NDArray[T], size: int, fill: float) -> npt.NDArray[T]:
     """The same with room for `size` devices in its last axis."""
     made = np.full((*array.shape[:-1], size), fill, dtype=array.dtype)
     made[..., : array.shape[-1]] = array
@@ -154,7 +114,7 @@ class Columns:
             if place is None or each.owner.kind != "device" or not each.at_ns:
                 continue
             if host is None:
-                host = self._hosts[batch.host] = _Host(cursor=each.at_ns[0] // NS - 1)
+                host = self._hosts[batch.host] = _Host(cursor=_first(batch) - 1)
             row = self._of(each, batch.host, host)
             for at_ns, value in zip(each.at_ns, each.value, strict=False):
                 if isfinite(value):
@@ -175,6 +135,10 @@ class Columns:
         while len(second_of):
             fits = second_of < host.cursor + WINDOW
             is_late = second_of <= host.cursor
+            # What code was last says no less for being late.
+            moved = is_late & (place_of == PLACE["xid"])
+            second_of = np.where(moved, host.cursor + 1, second_of)
+            is_late &= ~moved
             self.num_late += int(is_late.sum())
             use = fits & ~is_late
             self._waiting[place_of[use], second_of[use] % WINDOW, row_of[use]] = value_of[use]
@@ -288,7 +252,7 @@ class Columns:
         at = np.where(fresh, second, at)
         value = np.where(fresh, new, self._value[:, rows])
         lasts = np.maximum(STALE_S, 3 * every)
-        lasts[_FIRST_FIXED:_FIRST_COUNTER] = FIXED_S
+        lasts[FIRST_FIXED:FIRST_COUNTER] = FIXED_S
         value[second - at > lasts] = np.nan
         self._at[:, rows], self._every[:, rows], self._value[:, rows] = at, every, value
         is_fresh = np.zeros(self._value.shape, dtype=bool)
@@ -302,3 +266,10 @@ class Columns:
             self._free.append(row)
         self.forgotten += host.rows
         del self._hosts[name]
+
+
+def _first(batch: Samples) -> int:
+    """The first second of any of its devices."""
+    return min(
+        min(each.at_ns) for each in batch.series if each.owner.kind == "device" and each.at_ns
+    ) // NS  # fmt: skip

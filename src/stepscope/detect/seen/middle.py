@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stepscope.detect.seen.column import NS, PLACE, Second, wider
+from stepscope.detect.seen.column import wider
+from stepscope.detect.seen.second import NS, PLACE, Second
 from stepscope.model.sample import F64
 from stepscope.model.trace import I64
 

@@ -98,8 +98,8 @@ class RankSeen:
         if self._offset_ns is None and batch.mono_ns:
             self._offset_ns = batch.real_ns[0] - batch.mono_ns[0]
         rows = zip(
-            batch.number, batch.record_kind, batch.flags, batch.step, batch.mono_ns, batch.a, batch.b, batch.c,
-            strict=False,
+            batch.number, batch.record_kind, batch.flags, batch.step, batch.mono_ns, batch.a, batch.b,
+            batch.c, strict=False,
         )  # fmt: skip
         last_mono = None
         for number, kind, flags, step, mono_ns, a, b, c in rows:
@@ -193,7 +193,9 @@ class RankSeen:
         at = mono_ns + (self._offset_ns or 0)
         before = self.loss
         every = 0 if before is None else max(before.every_steps, step - before.step)
-        if before is not None and (before.value == value or (before.value != before.value and value != value)):
+        if before is not None and (
+            before.value == value or (before.value != before.value and value != value)
+        ):
             before.at_ns, before.num_same = at, before.num_same + (step != before.step)
             before.step, before.every_steps = step, every
         else:

@@ -1,5 +1,5 @@
-"""Kinds and flags of a ring's records, by their numbers on the wire. A copy of `stepscope_sdk.ring_abi`, which
-nobody here may import (a test compares)."""
+"""Kinds and flags of a ring's records, by their numbers on the wire. A copy of `stepscope_sdk.ring_abi`,
+which nobody here may import (a test compares)."""
 
 from __future__ import annotations
 

@@ -123,8 +123,14 @@ class RunSeen:
         return "advancing" if now - self.last_begin_ns <= patience else "stopped"
 
     def is_set_aside(self, second: int) -> bool:
-        """Whether counters of that second (by the agents' clock) may be of what is set aside."""
+        """Whether counters of that second (by the agents' clock) may be of what is set aside, or of no
+        step."""
         begin, end = second * NS - AFTER_NS, (second + 1) * NS + BEFORE_NS
+        if (
+            self.last_begin_ns is None
+            or begin - self.last_begin_ns > 2 * max(self.took_ns, default=0) + AFTER_NS
+        ):
+            return True  # no step ran then
         for ring in self.rings.values():
             open_ = ring.open_phase
             if open_ is not None and open_[1] < end:
