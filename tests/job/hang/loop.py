@@ -1,10 +1,10 @@
-"""A training loop of three processes over gloo that stops in one of several ways. Run as a process by tests.
+"""Training loops of three processes over gloo that stop in one of several ways. Run as a process by tests.
 
-python loop.py KIND RANK PORT FOLDER
+python loop.py FOLDER KIND:PORT…
 
-KIND: sleep, killed, mismatch, loader, checkpoint, evaluation or healthy. Rank 1 is the one that fails. Each
-process writes PyTorch's flight recorder into FOLDER (`trace_rank_N`) once it stands, as a watchdog would.
-Kinds end when they are killed; `evaluation` and `healthy` end by themselves.
+KIND: sleep, killed, mismatch, loader, checkpoint or evaluation. Rank 1 is the one that fails. Torch is
+imported once; every rank is a child: `KIND RANK PID` is printed first and `KIND RANK PID STATUS` at its end.
+A rank writes PyTorch's flight recorder into FOLDER/KIND (`trace_rank_N`) once it stands, as a watchdog would.
 """
 
 from __future__ import annotations
@@ -23,27 +23,49 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import _dump_fr_trace
 
-import stepscope_sdk
-
 GUILTY, BAD_STEP = 1, 20
 STEP_S = 0.03
 at = [-1]
 """The step."""
+enqueuing = threading.Lock()
+"""Recording takes the recorder's lock and then Python's; dumping from Python the other way round."""
 
 
 def main() -> None:
-    kind, rank, port, folder = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
+    folder, kinds = sys.argv[1], [each.split(":") for each in sys.argv[2:]]
+    children = {}
+    for kind, port in kinds:
+        for rank in range(3):
+            pid = os.fork()
+            if not pid:
+                return train(kind, rank, port, f"{folder}/{kind}")
+            children[pid] = f"{kind} {rank} {pid}"
+            print(children[pid], flush=True)
+    while children:
+        pid, status = os.wait()
+        print(children.pop(pid), os.waitstatus_to_exitcode(status), flush=True)
+    return None
+
+
+def train(kind: str, rank: int, port: str, folder: str) -> None:
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "3"}
+    os.environ |= {"STEPSCOPE_JOB": kind, "STEPSCOPE_RUN_DIR": f"{folder}/run"}
+    sys.stdout.close()
+    import stepscope_sdk
+
     torch.set_num_threads(1)
     mon = stepscope_sdk.monitor()
     dist.init_process_group(
         "gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=3,
         timeout=timedelta(seconds=120),
     )  # fmt: skip
-    threading.Thread(target=dump_once_still, args=(f"{folder}/trace_rank_{rank}",), daemon=True).start()
+    if kind != "evaluation":
+        path = f"{folder}/trace_rank_{rank}"
+        threading.Thread(target=dump_once_still, args=(path,), daemon=True).start()
     gradient = torch.ones(1000)
     batches: queue.Queue[int] = queue.Queue(2)
     threading.Thread(target=load, args=(batches, kind, rank), daemon=True).start()
-    for step in range(40 if kind in ("healthy", "evaluation") else 1_000_000):
+    for step in range(40 if kind == "evaluation" else 1_000_000):
         at[0] = step
         is_bad = rank == GUILTY and step == BAD_STEP
         with mon.phase("data"):
@@ -57,8 +79,7 @@ def main() -> None:
                 if is_bad and kind == "killed":
                     os.kill(os.getpid(), signal.SIGKILL)
                 if is_bad and kind == "mismatch":
-                    dist.broadcast(gradient, src=GUILTY)
-                    dist.barrier()
+                    share_weights(gradient)
                 reduce_gradients(gradient)
             with mon.phase("optimizer"):
                 time.sleep(STEP_S / 4)
@@ -77,7 +98,19 @@ def look_for_the_device() -> None:
 
 
 def reduce_gradients(gradient: torch.Tensor) -> None:
-    dist.all_reduce(gradient)
+    with enqueuing:
+        work = dist.all_reduce(gradient, async_op=True)
+    work.wait()
+
+
+def share_weights(weight: torch.Tensor) -> None:
+    """What the others do not call."""
+    with enqueuing:
+        work = dist.broadcast(weight, src=GUILTY, async_op=True)
+    work.wait()
+    with enqueuing:
+        work = dist.barrier(async_op=True)
+    work.wait()
 
 
 def load(batches: queue.Queue[int], kind: str, rank: int) -> None:
@@ -97,7 +130,8 @@ def save(path: str, is_stuck: bool) -> None:
     if is_stuck:
         path += ".pipe"
         os.mkfifo(path)
-    torch.save({"weight": torch.ones(4)}, path)
+    with open(path, "wb") as file:
+        torch.save({"weight": torch.ones(4)}, file)
 
 
 def evaluate() -> None:
@@ -106,13 +140,13 @@ def evaluate() -> None:
 
 
 def dump_once_still(path: str) -> None:
-    """What a watchdog does on a timeout. Only of a loop that stands: recording a collective takes the
-    recorder's lock and then Python's, dumping takes them the other way round."""
+    """What a watchdog does on a timeout."""
     seen = -1
-    while seen != at[0] or at[0] < 0:
+    while seen != at[0] or at[0] < BAD_STEP:
         seen = at[0]
-        time.sleep(1.0)
-    dump = _dump_fr_trace()
+        time.sleep(2.0)
+    with enqueuing:
+        dump = _dump_fr_trace()
     with open(f"{path}.part", "wb") as file:
         file.write(dump)
     os.replace(f"{path}.part", path)

@@ -13,9 +13,9 @@ Doing = Literal["collective", "data", "checkpoint", "sleep", "import", "compile"
 WORK: tuple[tuple[Doing, tuple[str, ...], tuple[str, ...]], ...] = (
     ("collective",
      ("all_reduce", "allreduce", "all_gather", "all_gather_into_tensor", "reduce_scatter", "broadcast",
-      "barrier", "reduce_scatter_tensor", "all_to_all", "all_to_all_single", "gather", "scatter", "reduce", "recv",
-      "send", "monitored_barrier", "wait_stream", "synchronize", "broadcast_object_list", "all_gather_object",
-      "batch_isend_irecv", "_wait_for_computation_stream", "clip_grad_norm_"),
+      "barrier", "reduce_scatter_tensor", "all_to_all", "all_to_all_single", "gather", "scatter", "reduce",
+      "recv", "send", "monitored_barrier", "wait_stream", "synchronize", "broadcast_object_list",
+      "all_gather_object", "batch_isend_irecv", "_wait_for_computation_stream", "clip_grad_norm_"),
      ("torch/distributed/", "torch/cuda/", "torch/nn/parallel/", "deepspeed/comm", "horovod/")),
     ("checkpoint", ("save", "_save", "_legacy_save", "save_checkpoint", "dist_cp_save", "async_save"),
      ("torch/serialization.py", "torch/distributed/checkpoint", "safetensors",
@@ -59,8 +59,9 @@ def seen(stack: Stack) -> Seen | None:
     if main is None or stack.rank is None or not main.frames:
         return None
     frames = main.frames[:MOST_DEEP]
-    # Lines of a loop and library frames above the call differ between ranks in one place.
-    place = tuple(f"{each.file}:{each.function}" for each in frames if not is_library(each))
+    # Of a wait the line counts; further out loops may be at another one, and library frames differ.
+    own = [each for each in frames if not is_library(each)]
+    place = (str(own[0]), *(f"{each.file}:{each.function}" for each in own[1:])) if own else ()
     return Seen(stack.rank, _doing(frames), frame_of(frames), frames[0], (_doing(frames), *place))
 
 

@@ -21,8 +21,8 @@ def stuck(
     """Who holds the job up. `ended` are ranks that said that they end while others live.
 
     Strong witnesses (a process that is gone, the flight recorder, stacks) must agree: where two of them
-    accuse nobody in common, nobody is named. A weak one (marks, watchdogs) that says otherwise is told, and changes
-    nothing; weak ones alone must agree, too.
+    accuse nobody in common, nobody is named. A weak one (marks, watchdogs) that says otherwise is told, and
+    changes nothing; weak ones alone must agree, too.
     """
     ranks = [each.rank for each in stands if each.rank is not None]
     by_flight, blocked = flight.witness(flights)

@@ -13,7 +13,9 @@ _THREAD = re.compile(r"^Thread (?:0x)?[0-9A-Fa-f]{1,20} \(([^)]{1,40})\)(?:: \"(
 _FRAME = re.compile(r"^\s+(\S.{0,300}?) \(([^()]{1,500}?)(?::(\d{1,9}))?\)$")
 _RANK = re.compile(r"(?:^|[^a-z0-9])rank[-_. ]?(\d{1,6})(?!\d)", re.IGNORECASE)
 MOST_FRAMES, MOST_THREADS, MOST_PROCESSES = 200, 500, 100_000
+FORMAT = "py-spy"
 MAIN = "MainThread"
+_HOME = re.compile(r"^/(?:home|Users)/[^/]*/")
 _IN_PACKAGES = re.compile(r"^.*/(?:site|dist)-packages/|^.*/lib/python3\.\d+/")
 
 
@@ -73,5 +75,7 @@ def short(file: str) -> str:
     """A file's path from its package on; a script of one's own by its last two parts."""
     file = file.replace("\\", "/")
     inside = _IN_PACKAGES.sub("", file)
-    parts: Sequence[str] = inside.split("/")
-    return inside if inside != file else "/".join(parts[-2:])
+    if inside != file:
+        return inside
+    parts: Sequence[str] = _HOME.sub("", file).split("/")
+    return "/".join(parts[-2:])
