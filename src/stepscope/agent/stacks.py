@@ -56,9 +56,9 @@ def stacks_of(
     py_spy: str | None = None,
     timeout_seconds: float = TIMEOUT_SECONDS,
 ) -> list[Line]:
-    """Every thread of a Python process, without stopping it; `pid` is its number on this node. At most 20,000
-    lines and 4 MB. ServiceError where py-spy is not installed or does not end, InputError where it cannot look
-    into the process."""
+    """Every thread of a Python process, without stopping it; `pid` is its number on this node. At most
+    20,000 lines and 4 MB. ServiceError where py-spy is not installed or does not end, InputError where it
+    cannot look into the process."""
     program = py_spy or shutil.which("py-spy")
     if program is None:
         raise ServiceError("py-spy", "it is not installed", "pip install py-spy")
@@ -79,8 +79,8 @@ def stacks_of(
 
 
 def _run(command: list[str], timeout_seconds: float) -> tuple[int, str, str]:
-    """(exit code, output, errors) of a program, of which no more than 4 MB each are taken: what prints without
-    an end is ended. ServiceError where it does not end by itself in time."""
+    """(exit code, output, errors) of a program, of which at most 4 MB each are taken: what prints
+    without an end is ended. ServiceError where it does not end by itself in time."""
     try:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE

@@ -161,20 +161,20 @@ def witness(flights: Sequence[Flight]) -> tuple[Accused | None, Blocked | None]:
     if not found:
         en = "the flight recorder: every collective that a rank entered is over on all of them"
         return Accused("flight", (), en, "飞行记录器：各 rank 进入的集合通信均已完成"), None
-    first = _root(found)
+    first, missing = _root(found)
     name = f"{first.call.op if first.call is not None else 'collective'} #{first.sequence}"
     of, of_zh = f"{name} of group {first.group}", f"组 {first.group} 的 {name}"
     if first.mismatched:
         return _of_mismatch(first, of, of_zh), first
     # Nobody can be accused for a rank whose dump is not here: it may be the one that the others wait for.
-    if first.absent:
+    if missing:
         where = frame_of(first.call.frames) if first.call is not None else None
-        who, wait = ranks_en(first.absent), ranks_en(first.waiting)
+        who, wait = ranks_en(missing), ranks_en(first.waiting)
         en = f"the flight recorder: {who} did not enter {of}, {wait} wait in it"
         zh = f"飞行记录器：{who} 未进入{of_zh}，{wait} 在其中等待"
         if where is not None:
             en, zh = f"{en} at {where}", f"{zh}（{where}）"
-        return Accused("flight", first.absent, en, zh), first
+        return Accused("flight", missing, en, zh), first
     if first.unknown:
         en = (
             f"the flight recorder: {ranks_en(first.waiting)} wait in {of}; "
@@ -188,24 +188,22 @@ def witness(flights: Sequence[Flight]) -> tuple[Accused | None, Blocked | None]:
     ), first
 
 
-def _root(found: Sequence[Blocked]) -> Blocked:
-    """The collective that the rest follow from: of ranks that did not come to one since they wait in another,
-    that other one."""
-    one, seen = found[0], {0}
+def _root(found: Sequence[Blocked]) -> tuple[Blocked, tuple[int, ...]]:
+    """(the collective that the rest follow from, those that did not come to it). Ranks that did not come since
+    they wait in another one lead to that other one; where that goes round in a circle, the first that began to
+    wait counts."""
+    one, seen = found[0], [found[0]]
     while one.absent:
-        place = next(
-            (
-                n
-                for n, other in enumerate(found)
-                if n not in seen and other.is_told and set(one.absent) <= set(other.waiting)
-            ),
-            None,
-        )
-        if place is None:
-            break
-        seen.add(place)
-        one = found[place]
-    return one
+        elsewhere = [each for each in found if each is not one and each.is_told]
+        idle = set(one.absent) - {rank for each in elsewhere for rank in each.waiting}
+        if idle:
+            return one, tuple(sorted(idle))
+        following = next((each for each in elsewhere if set(one.absent) & set(each.waiting)), None)
+        if following is None or any(each is following for each in seen):
+            return found[0], found[0].absent
+        seen.append(following)
+        one = following
+    return one, one.absent
 
 
 def _of_mismatch(first: Blocked, of: str, of_zh: str) -> Accused:

@@ -78,8 +78,8 @@ RULE = Rule(
             zh="三个 rank 在同一集合通信中等待，第四个在另一个中：都不会结束。",
         ),
         lanes=(
-            Lane(Text(en="ranks 0–2", zh="rank 0–2"), "cccn|cccn|cnnnnnnnnnnn"),
-            Lane(Text(en="rank 3", zh="rank 3"), "cccn|cccn|cccccyyyyyyy"),
+            Lane(Text(en="ranks 0–2", zh="其余 rank"), "cccn|cccn|cnnnnnnnnnnn"),
+            Lane(Text(en="rank 3", zh="异常 rank"), "cccn|cccn|cccccyyyyyyy"),
         ),
     ),
 )

@@ -84,8 +84,8 @@ RULE = Rule(
             zh="三个 rank 在集合通信中等待，第四个在别处。",
         ),
         lanes=(
-            Lane(Text(en="ranks 0–2", zh="rank 0–2"), "cccn|cccn|cnnnnnnnnnnn"),
-            Lane(Text(en="rank 3", zh="rank 3"), "cccn|cccn|............"),
+            Lane(Text(en="ranks 0–2", zh="其余 rank"), "cccn|cccn|cnnnnnnnnnnn"),
+            Lane(Text(en="rank 3", zh="异常 rank"), "cccn|cccn|............"),
         ),
     ),
 )

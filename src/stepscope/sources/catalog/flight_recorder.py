@@ -23,6 +23,7 @@ from stepscope.sources.formats.py_spy import short
 FORMAT = "flight-recorder"
 _GIVE = "give what PyTorch wrote: TORCH_FR_DUMP_TEMP_FILE (before 2.9 TORCH_NCCL_DEBUG_INFO_TEMP_FILE)"
 _RANK = re.compile(r"(\d{1,6})(?:\.(?:pickle|pkl|json|bin))?$")
+_OF_TRACES = (b'"traceEvents"', b'"schemaVersion"', b'"distributedInfo"', b'"deviceProperties"')
 MAX_BYTES = 1 << 30
 MAX_CALLS = 1_000_000
 MAX_FRAMES = 32
@@ -36,7 +37,7 @@ def is_flight(head: bytes) -> bool:
     if is_pickle(start):
         return b"version" in start[:64] and (b"pg_config" in start or b"entries" in start)
     text = start.lstrip()
-    if not text.startswith(b"{"):
+    if not text.startswith(b"{") or any(key in start for key in _OF_TRACES):
         return False
     is_call = b'"process_group"' in start and b'"record_id"' in start
     return is_call or (b'"pg_config"' in start and (b'"version"' in head or b'"entries"' in start))
