@@ -101,14 +101,28 @@ def test_a_buffer_that_was_used_again_still_tells_who_is_behind() -> None:
     assert stuck((), [*ahead, behind]).ranks == (1,)
 
 
-def test_of_a_rank_that_waits_in_another_group_the_one_it_waits_for_is_named() -> None:
-    """Ranks 0 and 1 wait for 2 in the world, which waits for 3 in a pair: 3 holds all of them up."""
-    groups = (WORLD, Group("1", "pair", (2, 3)))
+PAIR = (WORLD, Group("1", "pair", (2, 3)))
+
+
+@pytest.mark.parametrize("at", [30, 60])
+def test_of_a_rank_that_waits_in_another_group_the_one_it_waits_for_is_named(at: int) -> None:
+    """Ranks 0 and 1 wait for 2 and 3 in the world, 2 waits for 3 in a pair: 3 holds all of them up."""
     flights = [
-        flight(0, call(4, state="started", at=50), groups=groups),
-        flight(1, call(4, state="started", at=50), groups=groups),
-        flight(2, call(3), call(7, state="started", group="1", at=40), groups=groups),
-        flight(3, call(3), call(6, group="1", at=30), call(4, state="started", at=60), groups=groups),
+        flight(0, call(4, state="started", at=at), groups=PAIR),
+        flight(1, call(4, state="started", at=at), groups=PAIR),
+        flight(2, call(3), call(7, state="started", group="1", at=40), groups=PAIR),
+        flight(3, call(3), call(6, group="1", at=20), groups=PAIR),
+    ]
+    assert stuck((), flights).ranks == (3,)
+
+
+def test_of_a_circle_the_collective_that_began_to_wait_first_counts() -> None:
+    """Rank 2 waits for 3 in the pair, 3 for 2 in the world: they took the two in another order."""
+    flights = [
+        flight(0, call(4, state="started", at=50), groups=PAIR),
+        flight(1, call(4, state="started", at=50), groups=PAIR),
+        flight(2, call(3), call(7, state="started", group="1", at=40), groups=PAIR),
+        flight(3, call(3), call(6, group="1", at=30), call(4, state="started", at=60), groups=PAIR),
     ]
     assert stuck((), flights).ranks == (3,)
 
@@ -122,7 +136,8 @@ def test_stacks_name_who_is_not_in_the_collective() -> None:
     found = stuck((), (), [stack(0, *IN), stack(1, *SLEEPS), stack(2, *IN), stack(3, *IN)])
     assert found.ranks == (1,)
     assert found.accused[0].en == (
-        "stacks: rank 1 is in its own code at fetch (data.py), ranks 0, 2, 3 are in a collective at step (train.py)"
+        "stacks: rank 1 is in its own code at fetch (data.py), "
+        "ranks 0, 2, 3 are in a collective at step (train.py)"
     )
 
 

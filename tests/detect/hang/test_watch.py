@@ -23,7 +23,7 @@ NAN = float("nan")
 
 @dataclass
 class Made:
-    """A job of some ranks, each on its own host, second by second. The watch hears each agent once a second."""
+    """A job of some ranks, each on its own host, second by second: so often the watch hears each agent."""
 
     num_ranks: int = 3
     watch: HangWatch = field(default_factory=HangWatch)

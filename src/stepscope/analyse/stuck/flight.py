@@ -189,9 +189,9 @@ def witness(flights: Sequence[Flight]) -> tuple[Accused | None, Blocked | None]:
 
 
 def _root(found: Sequence[Blocked]) -> tuple[Blocked, tuple[int, ...]]:
-    """(the collective that the rest follow from, those that did not come to it). Ranks that did not come since
-    they wait in another one lead to that other one; where that goes round in a circle, the first that began to
-    wait counts."""
+    """(the collective that the rest follow from, those that did not come to it). Ranks that did not come
+    since they wait in another one lead to that other one; where that goes round in a circle, the first that
+    began to wait counts."""
     one, seen = found[0], [found[0]]
     while one.absent:
         elsewhere = [each for each in found if each is not one and each.is_told]
