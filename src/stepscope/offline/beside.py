@@ -19,6 +19,7 @@ from stepscope.model.error import InputError, StepscopeError, UsageError
 from stepscope.model.log import Log
 from stepscope.model.report import Input, InputKind
 from stepscope.model.sample import Owner, Telemetry
+from stepscope.offline.held import is_held, read_held
 from stepscope.offline.read import Read, refused, unreadable
 from stepscope.sources import file
 
@@ -78,7 +79,7 @@ def read_log_inputs(given: Sequence[str], pattern: str | None = None) -> list[Re
     """Every log, in the order given. `pattern` is a line pattern of one's own."""
 
     def one(path: str) -> Read:
-        return _log(path, pattern)
+        return read_held(path) if is_held(path) else _log(path, pattern)
 
     return [read for path in given for read in _of_path(path, "log", one, _is_log)]
 
@@ -118,7 +119,7 @@ def _is_telemetry(path: str) -> bool:
 def _is_log(path: str) -> bool:
     from stepscope.sources.log import is_log
 
-    return bool(is_log(path, file.head(path, 65536)))
+    return is_held(path) or bool(is_log(path, file.head(path, 65536)))
 
 
 def _telemetry(name: str) -> Read:
@@ -158,7 +159,16 @@ def _of_spool(path: str, job: str | None) -> Read:
     known = known | redact.Identities(hosts=frozenset(m.identity.host for m in marks if m.identity.host))
     for log in found.logs:
         known = known | _hosts_of_log(log)
-    return Read(given, path, telemetry=parts, logs=found.logs, marks=marks, read_ns=found.end_ns, known=known)
+    return Read(
+        given,
+        path,
+        telemetry=parts,
+        logs=found.logs,
+        marks=marks,
+        stacks=found.stacks,
+        read_ns=found.end_ns,
+        known=known,
+    )
 
 
 def _of_sealed(path: str, job: str | None) -> Read:
