@@ -114,7 +114,7 @@ class SecretsRemoved:
     # ── what is found ──
 
     def _event(self, plain: Any, raw: str) -> str:
-        if not self._is_suspect(plain):
+        if type(plain) not in _SPEAKING or not self._is_suspect(plain):
             return raw
         value, num = tree_without_secrets(_exact.decode(raw))
         return _written(self._counted(value, num)) if num else raw
