@@ -45,7 +45,8 @@ class Node:
         return Marks(
             agent=self.agent, seq=0, host=f"node{self.number}", ring=self.ring,
             identity={"job": "llm", "run": "r1", "rank": self.number, "world_size": len(self.world.nodes)},
-            names=[], number=list(range(first, self.num_records)), record_kind=[KIND[each[0]] for each in rows],
+            names=[], number=list(range(first, self.num_records)),
+            record_kind=[KIND[each[0]] for each in rows],
             flags=[0] * len(rows), step=[each[1] for each in rows], mono_ns=at, real_ns=at,
             a=[each[2] for each in rows], b=[each[3] for each in rows], c=[np.nan] * len(rows),
             is_alive=is_alive,
@@ -119,7 +120,11 @@ class World:
 
     def made(self) -> Captures:
         return Captures(
-            self.store, self.feed, lambda: self.real_ns, mono_ns=lambda: self.mono_ns, **self.options  # type: ignore[arg-type]
+            self.store,
+            self.feed,
+            lambda: self.real_ns,
+            mono_ns=lambda: self.mono_ns,
+            **self.options,  # type: ignore[arg-type]
         )
 
     def run(self, seconds: float) -> None:

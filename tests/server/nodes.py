@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import json
 import os
 import signal
@@ -51,7 +52,10 @@ class Served:
         self.feed = Feed()
         self.batches: list[Batch] = []
         self.told: list[Any] = []
-        self.sent: list[tuple[str, int]] = []
+        self.bodies: list[bytes] = []
+        """Of traces, unpacked, as they came."""
+        self.before: Callable[[Any], None] = lambda order: None
+        """Called with each order before it goes out."""
         self.seen: dict[str, int] = {}
         self.options = {"cooldown_s": 0.0, "budget": Budget(), "folder": str(folder)} | options
         self.feed.listen("batches", self.batches.extend)
@@ -59,7 +63,7 @@ class Served:
         self.captures = self.made()
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (Handler,), {"served": self}))
         self.http.daemon_threads = True
-        threading.Thread(target=self.http.serve_forever, daemon=True).start()
+        threading.Thread(target=self.http.serve_forever, args=(0.02,), daemon=True).start()
 
     def made(self) -> Captures:
         made = Captures(_store(self.store), self.feed, **self.options)
@@ -69,16 +73,6 @@ class Served:
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.http.server_address[1]}"
-
-    def again(self) -> None:
-        """The server dies and starts again on its store."""
-        old = self.captures
-        old._end_listening()
-        old._is_over = True
-        old._news.set()
-        old._thread.join(10)
-        self.captures = self.made()
-        old._queues.close()
 
     def ended(self, id: int) -> Any:
         def said() -> Any:
@@ -120,6 +114,8 @@ class Handler(BaseHTTPRequestHandler):
         if self.headers.get("Authorization") != f"Bearer {TOKEN}":
             return self._say(401, b"{}")
         orders = self.served.captures.orders(words[4], int(asked["after"][0]), float(asked["wait_s"][0]))
+        for each in orders.orders:
+            self.served.before(each)
         return self._say(200, msgspec.json.encode(orders))
 
     def do_PUT(self) -> None:
@@ -127,7 +123,7 @@ class Handler(BaseHTTPRequestHandler):
         words, asked = parts.path.split("/"), parse_qs(parts.query)
         body = self.rfile.read(int(self.headers["Content-Length"]))
         capture, ring = int(words[4]), unquote(words[6])
-        self.served.sent.append((ring, len(body)))
+        self.served.bodies.append(gzip.decompress(body))
         try:
             self.served.captures.take_trace(capture, ring, asked["agent"][0], [body])
         except TooLarge:
@@ -139,6 +135,10 @@ class Handler(BaseHTTPRequestHandler):
         return self._say(204, b"")
 
     def _say(self, status: int, body: bytes) -> None:
+        with contextlib.suppress(OSError):  # an agent that was killed takes no answer
+            self._answer(status, body)
+
+    def _answer(self, status: int, body: bytes) -> None:
         self.send_response(status)
         if status != 204:
             self.send_header("Content-Length", str(len(body)))

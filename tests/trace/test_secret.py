@@ -50,7 +50,8 @@ secret = st.sampled_from((
 events = st.lists(
     st.builds(
         lambda name, args, held, ts, dur: event(name, **{**args, **(held or {})}) | {"ts": ts, "dur": dur},
-        names, st.dictionaries(st.sampled_from(("Input Dims", "Ev Idx", "shape", "text")), plain), st.none() | secret,
+        names, st.dictionaries(st.sampled_from(("Input Dims", "Ev Idx", "shape", "text")), plain),
+        st.none() | secret,
         st.integers(0, 10**9), st.integers(0, 10**6),
     ),
     min_size=1, max_size=6,
@@ -96,7 +97,10 @@ def strings(trace: Trace) -> list[Any]:
 
 
 def test_what_holds_no_secret_stays_byte_for_byte_and_numbers_keep_their_digits() -> None:
-    rows = b'{"a" : 1.50, "traceEvents": [ {"ts": 1700000000000000.1250, "name": "x"} ,\n{"ts":1e3}] , "z":[ ]}\n'
+    rows = (
+        b'{"a" : 1.50, "traceEvents": [ {"ts": 1700000000000000.1250, "name": "x"} ,\n'
+        b'{"ts":1e3}] , "z":[ ]}\n'
+    )
     assert cleaned(rows, 3) == (rows, 0)
     one = b'{"traceEvents": [{"ts": 1700000000000000.1250, "token": "%s"},{"ts":1E3}]}' % GITHUB.encode()
     made, num = cleaned(one, 5)
@@ -150,7 +154,7 @@ def test_text_that_is_not_packed_is_taken_as_it_is() -> None:
     ("body", "what"),
     [
         (gzip.compress(b"x" * 1000)[:-9], "breaks off"),
-        (gzip.compress(b"x" * 1000)[:12] + b"\xff" * 50, "damaged gzip"),
+        (gzip.compress(b"x" * 1000)[:10] + b"\x07" * 50, "damaged gzip"),
         (gzip.compress(b"0" * (40 << 20), 9), "too much text for its size"),
     ],
 )

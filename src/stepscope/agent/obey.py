@@ -1,5 +1,5 @@
-"""What an agent does with a server's orders, and what it refuses: rings that it does not follow, and what goes
-beyond this node's own budget, which has the last word.
+"""What an agent does with a server's orders, and what it refuses: rings that it does not follow, and what
+goes beyond this node's own budget, which has the last word.
 
 Commands are written at once. Traces and stacks take long: they have threads of their own, so that no command
 waits behind one.
@@ -115,14 +115,21 @@ class Obeyer:
     def _command(self, order: Command, rank: LiveRank) -> None:
         job, now_ns = (rank.identity.job, rank.identity.run), self._wall_ns()
         if order.command == "propose" and (why := self._over_budget(job, order.capture, now_ns)) is not None:
-            return self._refuse(order, why, rank)
-        if not (
+            self._refuse(order, why, rank)
+        elif not (
             1 <= order.num_steps <= MOST_STEPS
             and 0 <= order.first_step < 1 << 62
             and 0 <= order.capture < 1 << 62
             and abi.CAPTURE_FLAGS.keys() >= set(order.flags)
         ):
-            return self._refuse(order, "it makes no sense", rank)
+            self._refuse(order, "it makes no sense", rank)
+        elif self._write(order, rank):
+            is_commit = order.command == "commit"
+            if is_commit:
+                self._committed.setdefault(order.capture, (now_ns, job))
+            self._loop.hurry("rings", HURRY_NS, COMMITTED_NS if is_commit else HURRIED_NS)
+
+    def _write(self, order: Command, rank: LiveRank) -> bool:
         try:
             control = ControlWriter(rank.ring)
             try:
@@ -134,11 +141,9 @@ class Obeyer:
             finally:
                 control.close()
         except (StepscopeError, OSError) as error:
-            return self._refuse(order, str(error), rank)
-        is_commit = order.command == "commit"
-        if is_commit:
-            self._committed.setdefault(order.capture, (now_ns, job))
-        self._loop.hurry("rings", HURRY_NS, COMMITTED_NS if is_commit else HURRIED_NS)
+            self._refuse(order, str(error), rank)
+            return False
+        return True
 
     def _over_budget(self, job: tuple[str | None, str | None], capture: int, now_ns: int) -> str | None:
         self._committed = {each: said for each, said in self._committed.items() if now_ns - said[0] < HOUR_NS}

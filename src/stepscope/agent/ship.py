@@ -115,8 +115,8 @@ class Shipper:
         self._most_bytes = self._now_bytes = max(most_bytes, 1)
         self._random = random_ or random.Random()
         self._num_failed = self._num_refusals = 0
+        # Whether it waits for more only, whether more has come meanwhile, whether the server asked to wait.
         self._is_idle = self._is_wanted = self._is_asked = False
-        """Whether it waits for more only; whether more has come meanwhile; whether the server asked to wait."""
         self.state = ShipState()
         self._outage = Outage("ship", tell)
         self._turns = Turns("ship", self.step, self._fault, self._poster.cut)

@@ -76,7 +76,7 @@ def without_secrets(file: BinaryIO, name: str, folder: str | None = None) -> tup
         pass
     if not text.num:
         return file, 0
-    clean: BinaryIO = tempfile.SpooledTemporaryFile(IN_MEMORY, dir=folder)  # type: ignore[assignment]
+    clean: BinaryIO = tempfile.SpooledTemporaryFile(IN_MEMORY, dir=folder)  # type: ignore[assignment]  # noqa: SIM115  the caller's
     for piece in packed(SecretsRemoved(unpacked(_chunks(file), name))):
         clean.write(piece)
     return clean, text.num

@@ -80,8 +80,8 @@ SOURCES = (
     metavar="NUM[:SECONDS[:BYTES]]",
     default="12:120:4294967296",
     show_default=True,
-    help="The most for one job in an hour, of --capture and of what the server asks for: captures, seconds of "
-    "recorded steps, bytes of traces. What goes beyond is refused, and said.",
+    help="The most for one job in an hour, of --capture and of what the server asks for: captures, seconds "
+    "of recorded steps, bytes of traces. What goes beyond is refused, and said.",
 )
 @click.option(
     "--no-capture", is_flag=True, help="Refuse every capture that the server asks for on this node."

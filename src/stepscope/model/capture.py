@@ -1,4 +1,4 @@
-"""A capture that a server asked for, from the asking to the traces. Stored as it is (JSON), kind `capture`."""
+"""A capture that a server asked for, from the asking to the traces. Stored as it is (JSON)."""
 
 from __future__ import annotations
 

@@ -283,6 +283,9 @@ class Captures:
     ) -> str | None:
         if not ranks:
             return "no rank of it marks its steps now"
+        young = next((each for each in ranks if each.step_ns is None), None)
+        if young is not None:
+            return f"rank {young.rank} on {young.host} has not marked two steps yet"
         other = next((each.doc for each in self._running.values() if each.doc.job == doc.job), None)
         if other is not None:
             return f"capture {other.id} of this job is under way"

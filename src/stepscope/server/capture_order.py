@@ -7,6 +7,7 @@ before where the clock was set back.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -43,7 +44,7 @@ class OrderQueues:
         self._queues: dict[str, _Queue] = {}
         kept = store.get(_KIND, _ID)
         self._next = max(now_ns() // 1_000_000, int(kept) if kept is not None else 0)
-        self._reserved = self._next
+        self._reserve()
         self._is_closed = False
 
     @property
@@ -56,8 +57,7 @@ class OrderQueues:
         with self._lock:
             self._next += 1
             if self._next > self._reserved:
-                self._reserved = self._next + _BLOCK
-                self._store.put(_KIND, _ID, str(self._reserved).encode(), at_ns=self._now_ns())
+                self._reserve()
             queue = self._queue(agent)
             queue.orders.append((self._mono_ns(), make(self._next)))
             while len(queue.orders) > MOST_ORDERS:
@@ -94,10 +94,8 @@ class OrderQueues:
         found, end = self._asked(agent, after, lambda: _wake(loop, event))
         try:
             if not found.orders and after >= 0:
-                try:
+                with contextlib.suppress(asyncio.TimeoutError):
                     await asyncio.wait_for(event.wait(), self._wait_s(agent, wait_s))
-                except asyncio.TimeoutError:
-                    pass
             return self._newer(agent, after)
         finally:
             end()
@@ -146,6 +144,11 @@ class OrderQueues:
             most = BEAT_S if self._queue(agent).num_captures > 0 else MOST_WAIT_S
         return min(max(asked_s, 0.0), most)
 
+    def _reserve(self) -> None:
+        """What is given out from here on is below what a later server begins with."""
+        self._reserved = self._next + _BLOCK
+        self._store.put(_KIND, _ID, str(self._reserved).encode(), at_ns=self._now_ns())
+
     def _queue(self, agent: str) -> _Queue:
         queue = self._queues.get(agent)
         if queue is None:
@@ -157,7 +160,5 @@ class OrderQueues:
 
 
 def _wake(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
-    try:
+    with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
         loop.call_soon_threadsafe(event.set)
-    except RuntimeError:
-        pass  # the loop is closed: nobody waits any more

@@ -21,10 +21,11 @@ from stepscope.server.capture_order import OrderQueues
 S = 1_000_000_000
 FIRST_DELAY_NS, LEAST_DELAY_NS = 2 * S, S // 4
 """From an order to its answer beyond the rank's step: before it was measured, and at the least."""
-LOST_NS = 6 * S
-"""Of an agent that takes part and does not ask for orders (it should each `BEAT_S`)."""
+QUIET_NS, LOST_NS = 4 * S, 6 * S
+"""Of an agent that takes part and does not ask for orders (it should each `BEAT_S`): it may be why a capture
+came to nothing; it is."""
 SEND_NS, AGAIN_NS = 60 * S, 10 * S
-"""For all traces to come, beside what their bytes take; and until one that has not begun to is asked again."""
+"""For all traces to come, beside what their bytes take; until one that has not begun to is asked again."""
 BYTES_PER_SECOND = 1_000_000
 SILENT = "is on a node whose agent is silent"
 
@@ -114,8 +115,8 @@ class Running:
         lost = {agent for agent in self.agents if self._is_silent(agent, mono_ns)}
         return {ring: each.seen(SILENT if each.agent in lost else None) for ring, each in self._ranks.items()}
 
-    def _is_silent(self, agent: str, mono_ns: int) -> bool:
-        return mono_ns - max(self._queues.heard_ns(agent) or 0, self._began_ns) > LOST_NS
+    def _is_silent(self, agent: str, mono_ns: int, since_ns: int = LOST_NS) -> bool:
+        return mono_ns - max(self._queues.heard_ns(agent) or 0, self._began_ns) > since_ns
 
     def _measure(self, mono_ns: int, seen: dict[str, Seen]) -> None:
         for capture, asked_ns in self._asked_ns.items():
@@ -153,7 +154,10 @@ class Running:
         if outcome is None:
             return
         if not outcome.is_done:
-            self._failed(outcome.why or "it came to nothing", now_ns)
+            why = outcome.why or "it came to nothing"
+            quiet = {each for each in self.agents if self._is_silent(each, mono_ns, QUIET_NS)}
+            rings = ", ".join(_stem(ring) for ring, each in self._ranks.items() if each.agent in quiet)
+            self._failed(why if not quiet or SILENT in why else f"{why}; {rings} {SILENT}", now_ns)
             return
         self.doc = replace(self.doc, state="sending", parts=self._parts(outcome.capture))
         size = sum(each.bytes or 0 for each in self.doc.parts)
@@ -175,21 +179,25 @@ class Running:
         missing = self.missing
         if not missing and not self.is_sending:
             return
+        why = self._hindrance(missing, mono_ns)
+        if why is not None:
+            self._cancel()
+            self._failed(why, now_ns)
+        elif missing and mono_ns > self._again_ns:
+            self._ask_for_traces(mono_ns)
+
+    def _hindrance(self, missing: Sequence[str], mono_ns: int) -> str | None:
+        """Why the traces will not all come; `None` while they may."""
         for ring in missing:
             rank = self._ranks[ring]
             if rank.said.get(self.doc.capture or 0) is not None:
-                return self._lost(f"{_stem(ring)}: its trace was not sent", now_ns)
+                return f"{_stem(ring)}: its trace was not sent"
             if self._is_silent(rank.agent, mono_ns):
-                return self._lost(f"{_stem(ring)} {SILENT}: its trace has not come", now_ns)
+                return f"{_stem(ring)} {SILENT}: its trace has not come"
         if mono_ns > self._deadline_ns:
             late = ", ".join(_stem(ring) for ring in missing or sorted(self.is_sending))
-            return self._lost(f"{late}: no trace has come in time", now_ns)
-        if missing and mono_ns > self._again_ns:
-            self._ask_for_traces(mono_ns)
-
-    def _lost(self, why: str, now_ns: int) -> None:
-        self._cancel()
-        self._failed(why, now_ns)
+            return f"{late}: no trace has come in time"
+        return None
 
     def _cancel(self) -> None:
         """Also behind their answer ranks then remove what they recorded."""

@@ -1,4 +1,4 @@
-"""A trace that an agent sends: taken within caps, freed of secrets once more, and looked at before it counts."""
+"""A trace that an agent sends: taken within caps, freed of secrets once more, looked at before it counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text of a trace that comes in chunks, gzip or plain, within caps of size and ratio; and packed again."""
+"""The text of a trace that comes in chunks, gzip or plain, within caps of size and ratio; packed again."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ class RankTable:
         if BEGIN in kinds:
             at = len(kinds) - 1 - kinds[::-1].index(BEGIN)
             _begun(rank, batch.step[at], batch.mono_ns[at])
-        for at in (n for n, kind in enumerate(kinds) if kind == ANSWER or kind == END):
+        for at in (n for n, kind in enumerate(kinds) if kind in (ANSWER, END)):
             capture, value = batch.a[at], batch.b[at]
             if kinds[at] == END:
                 _put(rank.stall_ns, capture, int(value) if value >= 0 else 0)
