@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import os
@@ -53,6 +54,7 @@ class Asked(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.answers: list[tuple[int, bytes, dict[str, str]]] = [(200, orders(next=0), {})]
+        self.wait_s, self.over = 0.0, threading.Event()
         self.asked: list[tuple[str, str, str | None, bytes]] = []
         threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
 
@@ -71,9 +73,14 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         self.server.asked.append((self.command, self.path, self.headers.get("Authorization"), body))
+        self.server.over.wait(self.server.wait_s)
         status, answer, headers = self.server.answers[0]
         if len(self.server.answers) > 1:
             del self.server.answers[0]
+        with contextlib.suppress(OSError):
+            self._say(status, answer, headers)
+
+    def _say(self, status: int, answer: bytes, headers: dict[str, str]) -> None:
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)
@@ -94,6 +101,7 @@ def server() -> Iterator[Asked]:
     try:
         yield asked
     finally:
+        asked.over.set()
         asked.shutdown()
         asked.server_close()
 
@@ -159,11 +167,14 @@ def test_a_receiver_that_knows_of_no_orders_is_left_alone(server: Asked) -> None
 
 def test_an_agent_that_ends_does_not_wait_for_the_server(server: Asked) -> None:
     made = OrderTaker("a", server.url, None, lambda order: time.sleep(0), wait_s=1.0)
-    made.start(lambda *_: None)
+    told: list[Any] = []
+    server.wait_s = 20.0
+    made.start(lambda *what: told.append(what))
     until(lambda: server.asked)
     start = time.monotonic()
     made.stop()
     assert time.monotonic() - start < 10
+    assert told == []  # that it was cut is no outage
 
 
 # ── orders ──

@@ -49,6 +49,7 @@ class OrderTaker:
         self._random = random_ or random.Random()
         self._after = -1
         self._num_failed = 0
+        self._is_over = False
         self._outage = Outage("orders")
         self._turns = Turns("orders", self.step, self._fault, self._poster.cut)
 
@@ -58,6 +59,8 @@ class OrderTaker:
         try:
             answer = self._poster.ask("GET", asked, None, {"Accept": "application/json"})
         except (OSError, UnicodeError) as error:
+            if self._is_over:
+                return 0.0  # cut by us
             why = (getattr(error, "strerror", None) or str(error) or type(error).__name__).lower()
             return self._failed(f"{self._poster.shown}: no orders ({why})")
         if answer.status != 200:
@@ -100,6 +103,7 @@ class OrderTaker:
 
     def stop(self) -> None:
         """Ask no more; the request that waits is cut."""
+        self._is_over = True
         self._turns.stop(0.1)
 
 
