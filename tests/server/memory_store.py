@@ -75,7 +75,15 @@ class MemoryStore:
         for each in self._marks(job, run):
             rank = int(each.identity.get("rank", 0))  # type: ignore[arg-type]
             rows[rank] = RankRow(
-                rank, each.host, each.ring, each.agent, None, None, max(each.step), max(each.real_ns), each.is_alive
+                rank,
+                each.host,
+                each.ring,
+                each.agent,
+                None,
+                None,
+                max(each.step),
+                max(each.real_ns),
+                each.is_alive,
             )
         return tuple(rows[rank] for rank in sorted(rows))
 
@@ -86,7 +94,12 @@ class MemoryStore:
                 if series.owner.kind == "device" and series.owner.uuid and series.at_ns:
                     name = series.owner.uuid
                     rows[name] = DeviceRow(
-                        name, batch.host, series.owner.model, series.owner.index, series.at_ns[0], series.at_ns[-1]
+                        name,
+                        batch.host,
+                        series.owner.model,
+                        series.owner.index,
+                        series.at_ns[0],
+                        series.at_ns[-1],
                     )
         return tuple(rows.values())
 
@@ -94,7 +107,9 @@ class MemoryStore:
         hosts = dict.fromkeys(each.host for each in self.kept)
         return tuple(NodeRow(host, 1, 2, 1, 0, 0, 0, 0, None, None) for host in hosts)
 
-    def lines(self, signals, start_ns, end_ns, pixels, *, job=None, run=None, ranks=None, devices=None, hosts=None):  # type: ignore[no-untyped-def]
+    def lines(
+        self, signals, start_ns, end_ns, pixels, *, job=None, run=None, ranks=None, devices=None, hosts=None
+    ):  # type: ignore[no-untyped-def]
         found = []
         for part in self.telemetry(job, run, start_ns, end_ns):
             for each in part.series:
@@ -105,7 +120,9 @@ class MemoryStore:
                     )
         return tuple(found)
 
-    def telemetry(self, job: str | None, run: str | None, start_ns: int, end_ns: int) -> tuple[Telemetry, ...]:
+    def telemetry(
+        self, job: str | None, run: str | None, start_ns: int, end_ns: int
+    ) -> tuple[Telemetry, ...]:
         whole = Whole()
         for each in self.kept:
             whole.take(each)
@@ -173,5 +190,3 @@ class MemoryStore:
 
     def close(self) -> None:
         self.is_closed = True
-
-

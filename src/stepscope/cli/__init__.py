@@ -19,7 +19,20 @@ import click
 from stepscope.model.error import StepscopeError, UsageError
 from stepscope.version import VERSION
 
-VERBS = ("diagnose", "run", "demo", "doctor", "rules", "explain", "export", "simulate", "agent", "mcp")
+VERBS = (
+    "diagnose",
+    "run",
+    "demo",
+    "doctor",
+    "rules",
+    "explain",
+    "export",
+    "simulate",
+    "agent",
+    "mcp",
+    "serve",
+    "token",
+)
 
 EXIT_OURS = 70
 EXIT_INTERRUPTED = 130

@@ -19,7 +19,7 @@ from stepscope.server.auth import Role, TokenOf, new_token
 from stepscope.server.parts import IncidentActions, Parts
 from stepscope.server.query_document import found
 from stepscope.server.query_job import After, Limit, OfJob, Word
-from stepscope.server.reply import Ask, absent, refusal_of, reply, unknown
+from stepscope.server.reply import Ask, absent, asker, refusal_of, reply, unknown
 from stepscope.server.route import in_thread, needs, responses
 from stepscope.store.contract import Document
 
@@ -32,7 +32,7 @@ class Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     """What is sent: a name that is not known is an error."""
 
 
-class CaptureAsk(Body, kw_only=True):
+class CaptureAsk(Body, frozen=True, kw_only=True):
     """A capture of a run, now. No ranks: those that tell most. `num_steps` are recorded, after a warm-up."""
 
     job: Name
@@ -41,13 +41,13 @@ class CaptureAsk(Body, kw_only=True):
     num_steps: Annotated[int, Meta(ge=1, le=50)] = 5
 
 
-class Note(Body, kw_only=True):
+class Note(Body, frozen=True, kw_only=True):
     """A word on it."""
 
     note: Words | None = None
 
 
-class ChangeAsk(Body, kw_only=True):
+class ChangeAsk(Body, frozen=True, kw_only=True):
     """What was changed. `config`: the value before and after of each key; `run`: in which run it is first
     seen; `remedy`: `rule#number` of the advice that was followed."""
 
@@ -58,11 +58,11 @@ class ChangeAsk(Body, kw_only=True):
     remedy: Annotated[str, Meta(max_length=128)] | None = None
 
 
-class CloseAsk(Body, kw_only=True):
+class CloseAsk(Body, frozen=True, kw_only=True):
     why: Words | None = None
 
 
-class SilenceAsk(Body, kw_only=True):
+class SilenceAsk(Body, frozen=True, kw_only=True):
     """Tell nobody of what matches, for so many seconds. At least one of job, host, device and condition."""
 
     for_s: Annotated[int, Meta(ge=1, le=MOST_SILENCE_S)]
@@ -74,7 +74,7 @@ class SilenceAsk(Body, kw_only=True):
     condition: Name | None = None
 
 
-class TokenAsk(Body, kw_only=True):
+class TokenAsk(Body, frozen=True, kw_only=True):
     name: Annotated[str, Meta(min_length=1, max_length=64)]
     role: Role
     agent: Annotated[str, Meta(min_length=1, max_length=36)] | None = None
@@ -93,7 +93,7 @@ async def ask_capture(request: Ask, state: State, data: CaptureAsk) -> Response[
     ask = state.parts.ask_capture
     if ask is None:
         raise absent("captures")
-    by = request.scope["stepscope.who"].name
+    by = asker(request).name
     done: dict[str, Any] = await in_thread(
         state.querying, lambda: ask(data.job, data.run, data.ranks, data.num_steps, by)
     )
@@ -127,7 +127,7 @@ _INCIDENT = (404, 408, 409, 413, 501, 503)
 )
 async def acknowledge(request: Ask, state: State, incident: Word, data: Note) -> Response[Incident]:
     """Say that somebody looks after it."""
-    by = request.scope["stepscope.who"].name
+    by = asker(request).name
     note = without_secrets(data.note)[0] if data.note else None
     return reply(request, await _incident(state, incident, lambda do: do.acknowledge(incident, by, note)))
 
@@ -144,7 +144,7 @@ async def change(request: Ask, state: State, incident: Word, data: ChangeAsk) ->
     """Record a change: whether it worked is judged from what comes after it."""
     clean, _ = tree_without_secrets(msgspec.to_builtins(data))
     clean["config"] = {key: tuple(each) for key, each in clean.get("config", {}).items()}
-    made = Change(at_ns=state.parts.clock_ns(), by=request.scope["stepscope.who"].name, **clean)
+    made = Change(at_ns=state.parts.clock_ns(), by=asker(request).name, **clean)
     return reply(request, await _incident(state, incident, lambda do: do.change(incident, made)))
 
 
@@ -158,7 +158,7 @@ async def change(request: Ask, state: State, incident: Word, data: ChangeAsk) ->
 )
 async def close(request: Ask, state: State, incident: Word, data: CloseAsk) -> Response[Incident]:
     """Close it."""
-    by = request.scope["stepscope.who"].name
+    by = asker(request).name
     why = without_secrets(data.why)[0] if data.why else None
     return reply(request, await _incident(state, incident, lambda do: do.close(incident, by, why)))
 
@@ -166,7 +166,13 @@ async def close(request: Ask, state: State, incident: Word, data: CloseAsk) -> R
 # ── silences ──
 
 
-@get("/api/v1/silences", guards=[needs("viewer")], responses=responses(503), tags=["silences"], summary="Silences")
+@get(
+    "/api/v1/silences",
+    guards=[needs("viewer")],
+    responses=responses(503),
+    tags=["silences"],
+    summary="Silences",
+)
 async def silences(
     request: Ask, state: State, job: OfJob = None, after: After = None, limit: Limit = 100
 ) -> Response[shape.Silences]:
@@ -193,7 +199,7 @@ async def silences(
 async def silence(request: Ask, state: State, data: SilenceAsk) -> Response[shape.Silence]:
     """Tell nobody of what matches, for a while. Alarms and incidents go on, and are kept."""
     parts: Parts = state.parts
-    by = request.scope["stepscope.who"].name
+    by = asker(request).name
 
     def work() -> shape.Silence:
         if not (data.job or data.host or data.device or data.condition):
@@ -245,7 +251,9 @@ async def tokens(request: Ask, state: State) -> Response[shape.Tokens]:
     def work() -> shape.Tokens:
         rows = stored_tokens(state.parts)
         items = [
-            shape.TokenShown(id=each.id, name=each.name, role=each.role, made_ns=each.made_ns, agent=each.agent)
+            shape.TokenShown(
+                id=each.id, name=each.name, role=each.role, made_ns=each.made_ns, agent=each.agent
+            )
             for each in rows
         ]
         return shape.Tokens(items=items)

@@ -16,8 +16,7 @@ from stepscope.model.order import Orders
 from stepscope.server.auth import Principal
 from stepscope.server.gate import body_of
 from stepscope.server.parts import Parts
-from stepscope.server.query_job import Word
-from stepscope.server.reply import Ask, Refusal, absent, refusal_of, reply
+from stepscope.server.reply import Ask, Refusal, absent, asker, refusal_of, reply
 from stepscope.server.route import needs, responses
 from stepscope.sources.formats.frame import is_agent_id
 
@@ -58,12 +57,14 @@ async def orders(
     ask = parts.orders
     if ask is None:
         raise absent("orders")
-    own_agent(request.scope["stepscope.who"], agent)
+    own_agent(asker(request), agent)
     wait_s = min(wait_s, parts.limits.poll_s)
     limiter: CapacityLimiter = state.polling
     if wait_s == 0 or limiter.available_tokens >= 1:
         found = await to_thread.run_sync(
-            lambda: ask(agent, after, wait_s), limiter=limiter if wait_s else state.querying, abandon_on_cancel=True
+            lambda: ask(agent, after, wait_s),
+            limiter=limiter if wait_s else state.querying,
+            abandon_on_cancel=True,
         )
         return reply(request, found)
     until_s = anyio.current_time() + wait_s
@@ -88,7 +89,9 @@ async def take_trace(
     state: State,
     capture: Annotated[int, Parameter(ge=0, le=(1 << 53) - 1)],
     ring: Annotated[str, Parameter(pattern=_RING)],
-    agent: Annotated[str | None, Parameter(pattern=_AGENT, description="Whose; a token may say it too.")] = None,
+    agent: Annotated[
+        str | None, Parameter(pattern=_AGENT, description="Whose; a token may say it too.")
+    ] = None,
 ) -> None:
     """Take a trace. It is kept without its secrets, or not at all."""
     parts: Parts = state.parts
@@ -97,7 +100,7 @@ async def take_trace(
         raise absent("captures")
     if ".." in ring:
         raise Refusal(400, "no name of a ring", "give the file's name as in the agent's batches", ends=True)
-    whose = own_agent(request.scope["stepscope.who"], agent)
+    whose = own_agent(asker(request), agent)
     limits = parts.limits
     headers = dict(request.headers.items())
     folder = str(parts.folder) if parts.folder is not None else None

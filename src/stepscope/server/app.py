@@ -32,8 +32,8 @@ from stepscope.server.reply import Ask, Refusal
 
 VERSION = "1"
 DESCRIPTION = (
-    "What stepscope's server keeps and knows of training jobs. Times are int64 nanoseconds since 1970; what is "
-    "not known is absent; every error is one line `error` and one line `mend`."
+    "What stepscope's server keeps and knows of training jobs. Times are int64 nanoseconds since 1970; what "
+    "is not known is absent; every error is one line `error` and one line `mend`."
 )
 _SAID = {
     400: ("the question or the body is none", "see /openapi.json for what this path takes"),
@@ -79,7 +79,10 @@ def _failed(ask: Ask, error: Exception) -> Response[Any]:
         headers["allow"] = "GET"
     refusal = Refusal(status, f"{what} ({keys})" if keys else what, mend)
     return Response(
-        refusal.body, status_code=status, headers={**headers, **refusal.headers}, media_type="application/json"
+        refusal.body,
+        status_code=status,
+        headers={**headers, **refusal.headers},
+        media_type="application/json",
     )
 
 
@@ -115,9 +118,7 @@ def make_app(parts: Parts) -> Litestar:
             version=VERSION,
             description=DESCRIPTION,
             use_handler_docstrings=True,
-            components=Components(
-                security_schemes={"token": SecurityScheme(type="http", scheme="bearer")}
-            ),
+            components=Components(security_schemes={"token": SecurityScheme(type="http", scheme="bearer")}),
             security=[{"token": []}, {}],
         ),
     )

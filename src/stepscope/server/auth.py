@@ -79,11 +79,13 @@ def token_of(token: str, name: str, role: str, at_ns: int, agent: str | None = N
     if role not in ROLES:
         raise UsageError(f"no role of that name; there are {', '.join(ROLES)}")
     if not _NAME.fullmatch(name):
-        raise UsageError("a token's name has 1 to 64 letters, digits, dots, dashes, underscores or @; give such")
+        raise UsageError(
+            "a token's name has 1 to 64 letters, digits, dots, dashes, underscores or @; give such"
+        )
     if agent is not None and (role != "agent" or not is_agent_id(agent)):
         raise UsageError("only a token of the role agent is bound to one agent's id; leave --agent out")
     sha256 = digest(token)
-    return TokenOf(id=sha256[:12], name=name, role=role, sha256=sha256, made_ns=at_ns, agent=agent)  # type: ignore[arg-type]
+    return TokenOf(id=sha256[:12], name=name, role=role, sha256=sha256, made_ns=at_ns, agent=agent)
 
 
 def read_tokens(text: str, path: str, at_ns: int) -> list[TokenOf]:

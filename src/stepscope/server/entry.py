@@ -173,7 +173,9 @@ def clean(batch: Batch) -> tuple[Batch, int]:
         if not num:
             return batch, 0
         text = [each for each, _ in texts]
-        replaced = msgspec.structs.replace(batch, host=host, log=log, name=name, text=text, labels=dict(labels))
+        replaced = msgspec.structs.replace(
+            batch, host=host, log=log, name=name, text=text, labels=dict(labels)
+        )
         return replaced, num
     return _clean_event(batch, host, dict(labels), num)
 

@@ -195,7 +195,8 @@ def _is_number(host: str) -> bool:
 
 
 async def read_body(headers: dict[str, str], receive: Receive, most_bytes: int, within_s: float) -> bytes:
-    """A whole body. Refusal 413 where it is larger, 408 where it does not come in time, 400 where it is cut."""
+    """A whole body. Refusal 413 where it is larger, 408 where it does not come in time, 400 where it is
+    cut."""
     parts: list[bytes] = []
     async for each in body_of(headers, receive, most_bytes, within_s):
         parts.append(each)

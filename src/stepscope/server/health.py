@@ -12,7 +12,9 @@ from stepscope.server.route import in_thread, needs, responses
 from stepscope.server.tally import CONTENT_TYPE
 
 
-@get("/-/healthy", tags=["health"], summary="Whether it lives", responses=responses(), media_type="text/plain")
+@get(
+    "/-/healthy", tags=["health"], summary="Whether it lives", responses=responses(), media_type="text/plain"
+)
 async def healthy() -> str:
     """It lives, where it answers at all."""
     return "healthy\n"

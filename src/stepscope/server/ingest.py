@@ -1,5 +1,5 @@
-"""`POST /api/v1/ingest`: a body of batches is kept, and only then acknowledged. Off the event loop, a few at a
-time: what waits too long is asked to wait, what is too much is turned away. docs/reference/ingest.md."""
+"""`POST /api/v1/ingest`: a body of batches is kept, and only then acknowledged. Off the event loop, a few at
+a time: what waits too long is asked to wait, what is too much is turned away. docs/reference/ingest.md."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stepscope.server.auth import Principal
 from stepscope.server.entry import Entered, TooLarge, entered, gunzipped
 from stepscope.server.gate import read_body
 from stepscope.server.parts import Parts
-from stepscope.server.reply import Ask, Refusal, refusal_of, reply
+from stepscope.server.reply import Ask, Refusal, asker, refusal_of, reply
 from stepscope.server.route import needs, responses
 from stepscope.sources.formats.frame import CONTENT_TYPE
 from stepscope.store.contract import Kept
@@ -124,5 +124,5 @@ async def ingest(request: Ask, state: State) -> Response[Ack]:
         raise Refusal(415, "packed in a way that is not known", "leave Content-Encoding out", ends=True)
     with anyio.CancelScope(shield=True):  # what is being kept is kept, whoever hangs up meanwhile
         body = await read_body(headers, request.receive, limits.ingest_bytes, limits.body_s)
-        ack = await state.intake.take(body, packing == "gzip", request.scope["stepscope.who"])
+        ack = await state.intake.take(body, packing == "gzip", asker(request))
     return reply(request, ack)

@@ -39,7 +39,8 @@ class Limits:
     num_ingesting: int = 2
     """Bodies that are unpacked and kept at the same time."""
     num_ingest_waiting: int = 64
-    """Bodies that wait for that; from half of it on agents are asked to wait, beyond it they are turned away."""
+    """Bodies that wait for that; from half of it on agents are asked to wait, beyond it they are turned
+    away."""
     num_querying: int = 8
     """Queries that run at the same time."""
     items: int = 1000

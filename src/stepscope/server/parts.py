@@ -46,8 +46,8 @@ class IncidentActions(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """All that `make_app` needs. `clock_ns` is wall time, `folder` where uploads lie for a moment (`None`: the
-    system's own place)."""
+    """All that `make_app` needs. `clock_ns` is wall time, `folder` where uploads lie for a moment (`None`:
+    the system's own place)."""
 
     store: Store
     feed: Feed

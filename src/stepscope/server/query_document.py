@@ -22,7 +22,7 @@ from stepscope.server.moment import moment_ns
 from stepscope.server.parts import Parts
 from stepscope.server.query_job import After, Limit, OfJob, OfRun, Word
 from stepscope.server.query_series import Time
-from stepscope.server.reply import Ask, reply, send, unknown
+from stepscope.server.reply import Ask, asker, reply, send, unknown
 from stepscope.server.route import in_thread, needs, responses
 from stepscope.store.contract import Document
 
@@ -32,7 +32,7 @@ MOST_LOOKED_AT = 20_000
 _AT_A_TIME = 500
 
 
-class AuditPage(shape.Answer, kw_only=True):
+class AuditPage(shape.Answer, frozen=True, kw_only=True):
     items: list[Audited]
     next: str | None = None
 
@@ -56,7 +56,9 @@ def found(
     skip = 0
     if after is not None:
         time, _, skipped = after.partition("-")
-        if not (time.isdigit() and len(time) <= 19 and (not skipped or (skipped.isdigit() and len(skipped) <= 9))):
+        if not (
+            time.isdigit() and len(time) <= 19 and (not skipped or (skipped.isdigit() and len(skipped) <= 9))
+        ):
             raise UsageError("after is no cursor; give `next` of the page before")
         end_ns, skip = int(time) + 1, int(skipped or 0)
     rows: list[T] = []
@@ -92,7 +94,9 @@ def _is_of(document: Document, run: str | None) -> bool:
 # ── alarms and incidents ──
 
 
-@get("/api/v1/alarms", guards=[needs("viewer")], responses=responses(503), tags=["incidents"], summary="Alarms")
+@get(
+    "/api/v1/alarms", guards=[needs("viewer")], responses=responses(503), tags=["incidents"], summary="Alarms"
+)
 async def alarms(
     request: Ask,
     state: State,
@@ -100,7 +104,9 @@ async def alarms(
     run: OfRun = None,
     level: Annotated[Literal["resource", "performance", "task"] | None, Parameter()] = None,
     condition: OfJob = None,
-    holds: Annotated[bool | None, Parameter(description="Only those that still hold, or that are over.")] = None,
+    holds: Annotated[
+        bool | None, Parameter(description="Only those that still hold, or that are over.")
+    ] = None,
     start: Time = None,
     end: Time = None,
     after: After = None,
@@ -154,7 +160,7 @@ async def incidents(
     limit: Limit = 100,
 ) -> Response[shape.Incidents]:
     """Incidents, one cause each, newest first."""
-    sees = request.scope["stepscope.who"].sees_sensitive
+    sees = asker(request).sees_sensitive
 
     def made(document: Document) -> list[Incident]:
         incident = msgspec.json.decode(document.body, type=Incident)
@@ -179,7 +185,7 @@ async def incidents(
 )
 async def incident(request: Ask, state: State, incident: Word) -> Response[Incident]:
     """One incident, with its history."""
-    sees = request.scope["stepscope.who"].sees_sensitive
+    sees = asker(request).sees_sensitive
 
     def work() -> Incident:
         body = state.parts.store.get("incident", incident)
@@ -205,7 +211,9 @@ def _parts_of(document: Document) -> _Parts:
     return msgspec.json.decode(document.body, type=_Parts)
 
 
-@get("/api/v1/reports", guards=[needs("viewer")], responses=responses(503), tags=["reports"], summary="Reports")
+@get(
+    "/api/v1/reports", guards=[needs("viewer")], responses=responses(503), tags=["reports"], summary="Reports"
+)
 async def reports(
     request: Ask,
     state: State,
@@ -342,7 +350,11 @@ async def cards(
 
 
 @get(
-    "/api/v1/findings", guards=[needs("viewer")], responses=responses(503), tags=["reports"], summary="Findings"
+    "/api/v1/findings",
+    guards=[needs("viewer")],
+    responses=responses(503),
+    tags=["reports"],
+    summary="Findings",
 )
 async def findings(
     request: Ask,
@@ -380,7 +392,13 @@ async def findings(
 # ── captures, audit ──
 
 
-@get("/api/v1/captures", guards=[needs("viewer")], responses=responses(503), tags=["captures"], summary="Captures")
+@get(
+    "/api/v1/captures",
+    guards=[needs("viewer")],
+    responses=responses(503),
+    tags=["captures"],
+    summary="Captures",
+)
 async def captures(
     request: Ask, state: State, job: OfJob = None, run: OfRun = None, after: After = None, limit: Limit = 100
 ) -> Response[shape.Documents]:

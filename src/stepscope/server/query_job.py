@@ -14,7 +14,7 @@ from stepscope.model.alarm import Alarm
 from stepscope.model.error import UsageError
 from stepscope.server import shape
 from stepscope.server.parts import Parts
-from stepscope.server.reply import Ask, reply, unknown
+from stepscope.server.reply import Ask, asker, reply, unknown
 from stepscope.server.route import in_thread, needs, responses
 from stepscope.store.contract import RunRow
 
@@ -51,9 +51,7 @@ def run_of(parts: Parts, job: str, run: str | None) -> RunRow:
 
 
 @get("/api/v1/jobs", guards=[needs("viewer")], responses=responses(503), tags=["jobs"], summary="Jobs")
-async def jobs(
-    request: Ask, state: State, after: After = None, limit: Limit = 100
-) -> Response[shape.Jobs]:
+async def jobs(request: Ask, state: State, after: After = None, limit: Limit = 100) -> Response[shape.Jobs]:
     """Jobs, those that ran last first."""
 
     def work() -> shape.Jobs:
@@ -83,7 +81,7 @@ async def runs(
     request: Ask, state: State, job: OfJob = None, after: After = None, limit: Limit = 100
 ) -> Response[shape.Runs]:
     """Runs, newest first."""
-    sees = request.scope["stepscope.who"].sees_sensitive
+    sees = asker(request).sees_sensitive
 
     def work() -> shape.Runs:
         rows, following = page(state.parts.store.runs(job), after, limit)
@@ -178,9 +176,7 @@ def _node_rows(parts: Parts) -> list[shape.Node]:
 
 
 @get("/api/v1/nodes", guards=[needs("viewer")], responses=responses(503), tags=["nodes"], summary="Nodes")
-async def nodes(
-    request: Ask, state: State, after: After = None, limit: Limit = 100
-) -> Response[shape.Nodes]:
+async def nodes(request: Ask, state: State, after: After = None, limit: Limit = 100) -> Response[shape.Nodes]:
     """Nodes over all jobs: which are slow, or fail, again and again."""
 
     def work() -> shape.Nodes:

@@ -20,7 +20,7 @@ from stepscope.server import shape
 from stepscope.server.moment import FORM, PATTERN, window_ns
 from stepscope.server.parts import Parts
 from stepscope.server.query_job import PLAIN_LABELS, After, Limit, OfJob, OfRun, Word, page, run_of
-from stepscope.server.reply import Ask, Refusal, reply, send
+from stepscope.server.reply import Ask, Refusal, asker, reply, send
 from stepscope.server.route import in_thread, needs, responses
 from stepscope.server.window import spool_of
 from stepscope.sources.formats.frame import CONTENT_TYPE
@@ -53,7 +53,7 @@ async def series(
 ) -> Response[shape.Series]:
     """Signals, and the series of steps, as columns: at most two points a pixel, the least and the most."""
     parts: Parts = state.parts
-    sees = request.scope["stepscope.who"].sees_sensitive
+    sees = asker(request).sees_sensitive
 
     def work() -> shape.Series:
         start_ns, end_ns = window_ns(start, end, parts.clock_ns(), parts.limits, default_ns=HOUR_NS)
@@ -73,7 +73,9 @@ async def series(
                 signal=each.signal,
                 unit=each.unit,
                 owner=each.owner,
-                labels={k: v for k, v in each.labels.items() if sees or k in (*PLAIN_LABELS, "job", "run", "rank")},
+                labels={
+                    k: v for k, v in each.labels.items() if sees or k in (*PLAIN_LABELS, "job", "run", "rank")
+                },
                 resolution=each.resolution,
                 at_ns=each.at_ns.tolist(),
                 value=each.value.tolist(),
@@ -162,7 +164,7 @@ async def events(
 ) -> Response[shape.Events]:
     """Instants of jobs, nodes and agents, newest first: Xid, ranks that ended, devices that vanished."""
     parts: Parts = state.parts
-    sees = request.scope["stepscope.who"].sees_sensitive
+    sees = asker(request).sees_sensitive
 
     def work() -> shape.Events:
         start_ns, end_ns = window_ns(start, end, parts.clock_ns(), parts.limits, default_ns=24 * HOUR_NS)

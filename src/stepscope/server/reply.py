@@ -10,15 +10,23 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 from litestar import Request, Response
+from litestar.connection import ASGIConnection
 
 from stepscope.model.error import StepscopeError
 from stepscope.model.redact import without_secrets
+from stepscope.server.auth import Principal
 
 Ask = Request[Any, Any, Any]
 JSON, MSGPACK = "application/json", "application/vnd.msgpack"
 _PACK_BYTES = 1024
 """Below which packing does not pay."""
 T = TypeVar("T")
+
+
+def asker(ask: ASGIConnection[Any, Any, Any, Any]) -> Principal:
+    """Who asks: the gate found out, and the path's guard let them in."""
+    who: Principal = cast("dict[str, Any]", ask.scope)["stepscope.who"]
+    return who
 
 
 class Wrong(msgspec.Struct, frozen=True):
@@ -72,9 +80,7 @@ def unknown(what: str, path: str) -> Refusal:
     return Refusal(404, f"no {what} of that id", f"GET {path} lists those there are")
 
 
-def reply(
-    ask: Ask, answer: T, *, status: int = 200, headers: Mapping[str, str] | None = None
-) -> Response[T]:
+def reply(ask: Ask, answer: T, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Response[T]:
     """The answer in the form that the asker prefers."""
     wants_msgpack = MSGPACK in ask.headers.get("accept", "")
     body = msgspec.msgpack.encode(answer) if wants_msgpack else msgspec.json.encode(answer)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from anyio import CapacityLimiter, to_thread
 from litestar.connection import ASGIConnection
@@ -50,13 +50,13 @@ def needs(role: Role) -> Callable[[ASGIConnection[Any, Any, Any, Any], BaseRoute
     """A guard: lets in who has the role, and refuses questions that the path does not take."""
 
     def guard(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
-        who: Principal | None = connection.scope.get("stepscope.who")  # type: ignore[assignment]
+        who: Principal | None = cast("dict[str, Any]", connection.scope).get("stepscope.who")
         if who is None or not who.may(role):
             raise Refusal(
                 403,
                 f"needs the role {role}, and the token's is {who.role if who else 'none'}",
                 f"ask with a token of the role {role}",
-                ends=connection.scope["method"] != "GET",  # type: ignore[typeddict-item]
+                ends=cast("dict[str, Any]", connection.scope)["method"] != "GET",
             )
         check_questions(connection, handler)
 

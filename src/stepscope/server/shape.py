@@ -18,7 +18,7 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Every answer: what is absent is not known."""
 
 
-class Job(Answer, kw_only=True):
+class Job(Answer, frozen=True, kw_only=True):
     """One job, by its newest run."""
 
     job: str
@@ -30,12 +30,12 @@ class Job(Answer, kw_only=True):
     world_size: int | None = None
 
 
-class Jobs(Answer, kw_only=True):
+class Jobs(Answer, frozen=True, kw_only=True):
     items: list[Job]
     next: str | None = None
 
 
-class Run(Answer, kw_only=True):
+class Run(Answer, frozen=True, kw_only=True):
     """One run of a job: a restart is a new one. `labels` need the role operator where they are of its
     configuration."""
 
@@ -49,12 +49,12 @@ class Run(Answer, kw_only=True):
     labels: dict[str, str] = {}
 
 
-class Runs(Answer, kw_only=True):
+class Runs(Answer, frozen=True, kw_only=True):
     items: list[Run]
     next: str | None = None
 
 
-class Rank(Answer, kw_only=True):
+class Rank(Answer, frozen=True, kw_only=True):
     rank: int
     host: str
     ring: str
@@ -66,13 +66,13 @@ class Rank(Answer, kw_only=True):
     is_alive: bool | None = None
 
 
-class Ranks(Answer, kw_only=True):
+class Ranks(Answer, frozen=True, kw_only=True):
     job: str
     run: str
     items: list[Rank]
 
 
-class Device(Answer, kw_only=True):
+class Device(Answer, frozen=True, kw_only=True):
     """`device` is a UUID, with `/MIG` behind where it is an instance; else `host:index`."""
 
     device: str
@@ -83,12 +83,12 @@ class Device(Answer, kw_only=True):
     last_ns: int
 
 
-class Devices(Answer, kw_only=True):
+class Devices(Answer, frozen=True, kw_only=True):
     items: list[Device]
     next: str | None = None
 
 
-class Node(Answer, kw_only=True):
+class Node(Answer, frozen=True, kw_only=True):
     """One node over all jobs: how often it was slow and how often it failed, each in how many jobs."""
 
     host: str
@@ -103,12 +103,12 @@ class Node(Answer, kw_only=True):
     last_failed_ns: int | None = None
 
 
-class Nodes(Answer, kw_only=True):
+class Nodes(Answer, frozen=True, kw_only=True):
     items: list[Node]
     next: str | None = None
 
 
-class NodeAlone(Answer, kw_only=True):
+class NodeAlone(Answer, frozen=True, kw_only=True):
     """One node, its devices, and its newest alarms."""
 
     node: Node
@@ -116,7 +116,7 @@ class NodeAlone(Answer, kw_only=True):
     alarms: list[Alarm] = []
 
 
-class Line(Answer, kw_only=True):
+class Line(Answer, frozen=True, kw_only=True):
     """One series in two columns of equal length. `resolution`: raw, minute, hour, day or week."""
 
     signal: str
@@ -128,7 +128,7 @@ class Line(Answer, kw_only=True):
     value: list[float]
 
 
-class Series(Answer, kw_only=True):
+class Series(Answer, frozen=True, kw_only=True):
     """At most two points a pixel of each line: the least and the most of it."""
 
     start_ns: int
@@ -136,7 +136,7 @@ class Series(Answer, kw_only=True):
     lines: list[Line]
 
 
-class StepColumns(Answer, kw_only=True):
+class StepColumns(Answer, frozen=True, kw_only=True):
     """Steps of one rank, by start, in columns of equal length; a number that is not known is null, a column
     of which nothing is known absent."""
 
@@ -154,7 +154,7 @@ class StepColumns(Answer, kw_only=True):
     exit_ns: int | None = None
 
 
-class Steps(Answer, kw_only=True):
+class Steps(Answer, frozen=True, kw_only=True):
     job: str
     run: str
     start_ns: int
@@ -164,7 +164,7 @@ class Steps(Answer, kw_only=True):
     """Older steps of the window were left out."""
 
 
-class Event(Answer, kw_only=True):
+class Event(Answer, frozen=True, kw_only=True):
     """An instant. `text` needs the role operator where it is a line of a log."""
 
     at_ns: int
@@ -176,22 +176,22 @@ class Event(Answer, kw_only=True):
     labels: dict[str, str] = {}
 
 
-class Events(Answer, kw_only=True):
+class Events(Answer, frozen=True, kw_only=True):
     items: list[Event]
     next: str | None = None
 
 
-class Alarms(Answer, kw_only=True):
+class Alarms(Answer, frozen=True, kw_only=True):
     items: list[Alarm]
     next: str | None = None
 
 
-class Incidents(Answer, kw_only=True):
+class Incidents(Answer, frozen=True, kw_only=True):
     items: list[Incident]
     next: str | None = None
 
 
-class CardOf(Answer, kw_only=True):
+class CardOf(Answer, frozen=True, kw_only=True):
     """A card, and where it stands: `report` and `incident` are ids. `card` has the form of
     docs/reference/report.md."""
 
@@ -203,12 +203,12 @@ class CardOf(Answer, kw_only=True):
     card: dict[str, Any]
 
 
-class Cards(Answer, kw_only=True):
+class Cards(Answer, frozen=True, kw_only=True):
     items: list[CardOf]
     next: str | None = None
 
 
-class FindingOf(Answer, kw_only=True):
+class FindingOf(Answer, frozen=True, kw_only=True):
     """A finding, and the report that it stands in. `finding` has the form of docs/reference/report.md."""
 
     report: str
@@ -218,12 +218,12 @@ class FindingOf(Answer, kw_only=True):
     finding: dict[str, Any]
 
 
-class Findings(Answer, kw_only=True):
+class Findings(Answer, frozen=True, kw_only=True):
     items: list[FindingOf]
     next: str | None = None
 
 
-class Listed(Answer, kw_only=True):
+class Listed(Answer, frozen=True, kw_only=True):
     """A document of the store."""
 
     id: str
@@ -233,12 +233,12 @@ class Listed(Answer, kw_only=True):
     body: dict[str, Any]
 
 
-class Documents(Answer, kw_only=True):
+class Documents(Answer, frozen=True, kw_only=True):
     items: list[Listed]
     next: str | None = None
 
 
-class ReportOf(Answer, kw_only=True):
+class ReportOf(Answer, frozen=True, kw_only=True):
     """One report without its tables: GET it by its id for all of it."""
 
     id: str
@@ -250,12 +250,12 @@ class ReportOf(Answer, kw_only=True):
     """Their titles."""
 
 
-class Reports(Answer, kw_only=True):
+class Reports(Answer, frozen=True, kw_only=True):
     items: list[ReportOf]
     next: str | None = None
 
 
-class Threshold(Answer, kw_only=True):
+class Threshold(Answer, frozen=True, kw_only=True):
     """What a rule decides by. `is_own`: the site set it."""
 
     feature: str
@@ -265,7 +265,7 @@ class Threshold(Answer, kw_only=True):
     is_own: bool = False
 
 
-class RuleOf(Answer, kw_only=True):
+class RuleOf(Answer, frozen=True, kw_only=True):
     id: str
     title: str
     cause: str
@@ -273,11 +273,11 @@ class RuleOf(Answer, kw_only=True):
     thresholds: list[Threshold]
 
 
-class Rules(Answer, kw_only=True):
+class Rules(Answer, frozen=True, kw_only=True):
     items: list[RuleOf]
 
 
-class Silence(Answer, kw_only=True):
+class Silence(Answer, frozen=True, kw_only=True):
     """Nobody is told of what it matches, until then. All that is given must match."""
 
     id: str
@@ -293,12 +293,12 @@ class Silence(Answer, kw_only=True):
     """The id of a row in the table of alerts."""
 
 
-class Silences(Answer, kw_only=True):
+class Silences(Answer, frozen=True, kw_only=True):
     items: list[Silence]
     next: str | None = None
 
 
-class TokenShown(Answer, kw_only=True):
+class TokenShown(Answer, frozen=True, kw_only=True):
     """A token without itself."""
 
     id: str
@@ -308,11 +308,11 @@ class TokenShown(Answer, kw_only=True):
     agent: str | None = None
 
 
-class Tokens(Answer, kw_only=True):
+class Tokens(Answer, frozen=True, kw_only=True):
     items: list[TokenShown]
 
 
-class TokenMade(Answer, kw_only=True):
+class TokenMade(Answer, frozen=True, kw_only=True):
     """A new token: shown once, kept nowhere."""
 
     id: str
@@ -322,7 +322,7 @@ class TokenMade(Answer, kw_only=True):
     agent: str | None = None
 
 
-class Ready(Answer, kw_only=True):
+class Ready(Answer, frozen=True, kw_only=True):
     """Whether the server can work now, and why not."""
 
     is_ready: bool

@@ -25,7 +25,7 @@ from stepscope.server.feed import Topic
 from stepscope.server.parts import Parts
 from stepscope.server.query_document import shown_incident
 from stepscope.server.query_job import OfJob
-from stepscope.server.reply import Ask, Refusal
+from stepscope.server.reply import Ask, Refusal, asker
 from stepscope.server.route import needs, responses
 
 TOPICS: tuple[Topic, ...] = ("alarm", "incident", "card", "capture", "run", "silence")
@@ -110,7 +110,9 @@ class Broadcast:
             with contextlib.suppress(asyncio.QueueFull):
                 reader.queue.put_nowait(None)
 
-    async def read(self, wants: Callable[[Told], bool], last_id: str | None, sees: bool) -> AsyncIterator[bytes]:
+    async def read(
+        self, wants: Callable[[Told], bool], last_id: str | None, sees: bool
+    ) -> AsyncIterator[bytes]:
         """Events as they are sent. Refusal where there are too many readers."""
         if len(self._readers) >= self._parts.limits.num_streams or self._is_over:
             raise Refusal(503, "too many streams", "end one, or come again later", retry_s=10)
@@ -186,8 +188,8 @@ def shown(topic: str, what: Any) -> tuple[str | None, bytes, bytes]:
     media_type="text/event-stream",
     tags=["stream"],
     summary="What happens, as it happens",
-    description="Server-sent events: `event` is the topic, `data` one line of JSON (an alarm, an incident, the "
-    "incident of a card, a capture, a run). Come back with `Last-Event-ID` for what was missed.",
+    description="Server-sent events: `event` is the topic, `data` one line of JSON (an alarm, an incident, "
+    "the incident of a card, a capture, a run). Come back with `Last-Event-ID` for what was missed.",
 )
 async def stream(
     request: Ask,
@@ -202,7 +204,7 @@ async def stream(
     def wants(told: Told) -> bool:
         return (not topic or told.topic in topic) and (job is None or told.job == job)
 
-    sees = request.scope["stepscope.who"].sees_sensitive
+    sees = asker(request).sees_sensitive
     broadcast: Broadcast = state.broadcast
     events = await broadcast.read(wants, request.headers.get("last-event-id"), sees)
     return Stream(

@@ -33,7 +33,8 @@ def spool_of(parts: Parts, job: str | None, run: str | None, start: str | None, 
     if end_ns - start_ns > parts.limits.window_ns:
         hours = parts.limits.window_ns // HOUR_NS
         raise Refusal(413, f"a raw window of more than {hours} hours", "ask for a shorter one (start, end)")
-    pieces, size = [], 0
+    pieces: list[bytes] = []
+    size = 0
     for batch in parts.store.batches(job, run, start_ns, end_ns):
         if not pieces:
             pieces.append(pack_header(Header(batch.agent, batch.seq)))
