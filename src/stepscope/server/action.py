@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import msgspec
 from litestar import Response, delete, get, post
 from litestar.datastructures import State
+from litestar.params import JSONBody
 from msgspec import Meta
 
 from stepscope.model.error import UsageError
@@ -18,7 +19,7 @@ from stepscope.server import shape
 from stepscope.server.auth import Role, TokenOf, new_token
 from stepscope.server.parts import IncidentActions, Parts
 from stepscope.server.query_document import found
-from stepscope.server.query_job import After, Limit, OfJob, Word
+from stepscope.server.query_job import After, Id, Limit, OfJob
 from stepscope.server.reply import Ask, absent, asker, refusal_of, reply, unknown
 from stepscope.server.route import in_thread, needs, responses
 from stepscope.store.contract import Document
@@ -88,7 +89,7 @@ class TokenAsk(Body, frozen=True, kw_only=True):
     tags=["captures"],
     summary="Ask for a capture",
 )
-async def ask_capture(request: Ask, state: State, data: CaptureAsk) -> Response[dict[str, Any]]:
+async def ask_capture(request: Ask, state: State, data: JSONBody[CaptureAsk]) -> Response[dict[str, Any]]:
     """Ask for a capture: the answer is its document; GET /api/v1/captures says what came of it."""
     ask = state.parts.ask_capture
     if ask is None:
@@ -125,7 +126,7 @@ _INCIDENT = (404, 408, 409, 413, 501, 503)
     tags=["incidents"],
     summary="Take an incident on",
 )
-async def acknowledge(request: Ask, state: State, incident: Word, data: Note) -> Response[Incident]:
+async def acknowledge(request: Ask, state: State, incident: Id, data: JSONBody[Note]) -> Response[Incident]:
     """Say that somebody looks after it."""
     by = asker(request).name
     note = without_secrets(data.note)[0] if data.note else None
@@ -140,7 +141,7 @@ async def acknowledge(request: Ask, state: State, incident: Word, data: Note) ->
     tags=["incidents"],
     summary="Say what was changed against an incident",
 )
-async def change(request: Ask, state: State, incident: Word, data: ChangeAsk) -> Response[Incident]:
+async def change(request: Ask, state: State, incident: Id, data: JSONBody[ChangeAsk]) -> Response[Incident]:
     """Record a change: whether it worked is judged from what comes after it."""
     clean, _ = tree_without_secrets(msgspec.to_builtins(data))
     clean["config"] = {key: tuple(each) for key, each in clean.get("config", {}).items()}
@@ -156,7 +157,7 @@ async def change(request: Ask, state: State, incident: Word, data: ChangeAsk) ->
     tags=["incidents"],
     summary="Close an incident",
 )
-async def close(request: Ask, state: State, incident: Word, data: CloseAsk) -> Response[Incident]:
+async def close(request: Ask, state: State, incident: Id, data: JSONBody[CloseAsk]) -> Response[Incident]:
     """Close it."""
     by = asker(request).name
     why = without_secrets(data.why)[0] if data.why else None
@@ -196,7 +197,7 @@ async def silences(
     tags=["silences"],
     summary="Silence",
 )
-async def silence(request: Ask, state: State, data: SilenceAsk) -> Response[shape.Silence]:
+async def silence(request: Ask, state: State, data: JSONBody[SilenceAsk]) -> Response[shape.Silence]:
     """Tell nobody of what matches, for a while. Alarms and incidents go on, and are kept."""
     parts: Parts = state.parts
     by = asker(request).name
@@ -229,7 +230,7 @@ async def silence(request: Ask, state: State, data: SilenceAsk) -> Response[shap
     tags=["silences"],
     summary="End a silence",
 )
-async def end_silence(request: Ask, state: State, silence: Word) -> None:
+async def end_silence(request: Ask, state: State, silence: Id) -> None:
     """Tell again of what it matched."""
     parts: Parts = state.parts
 
@@ -275,7 +276,7 @@ def stored_tokens(parts: Parts) -> list[TokenOf]:
     tags=["access"],
     summary="Make a token",
 )
-async def make_token(request: Ask, state: State, data: TokenAsk) -> Response[shape.TokenMade]:
+async def make_token(request: Ask, state: State, data: JSONBody[TokenAsk]) -> Response[shape.TokenMade]:
     """Make a token: it is shown in this answer and kept nowhere."""
     parts: Parts = state.parts
 
@@ -300,7 +301,7 @@ async def make_token(request: Ask, state: State, data: TokenAsk) -> Response[sha
     tags=["access"],
     summary="Take a token back",
 )
-async def end_token(request: Ask, state: State, token: Word) -> None:
+async def end_token(request: Ask, state: State, token: Id) -> None:
     """Take a token back, by its id."""
     parts: Parts = state.parts
 

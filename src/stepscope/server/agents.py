@@ -9,7 +9,7 @@ import anyio
 from anyio import CapacityLimiter, to_thread
 from litestar import Response, get, put
 from litestar.datastructures import State
-from litestar.params import Parameter
+from litestar.params import PathParameter, QueryParameter
 
 from stepscope.model.error import InputError, StepscopeError
 from stepscope.model.order import Orders
@@ -48,9 +48,9 @@ def own_agent(who: Principal, agent: str | None) -> str | None:
 async def orders(
     request: Ask,
     state: State,
-    agent: Annotated[str, Parameter(pattern=_AGENT)],
-    after: Annotated[int, Parameter(ge=-1, le=(1 << 53) - 1)] = -1,
-    wait_s: Annotated[float, Parameter(ge=0, le=600)] = 0.0,
+    agent: Annotated[str, PathParameter(pattern=_AGENT)],
+    after: Annotated[int, QueryParameter(ge=-1, le=(1 << 53) - 1)] = -1,
+    wait_s: Annotated[float, QueryParameter(ge=0, le=600)] = 0.0,
 ) -> Response[Orders]:
     """Wait for orders of this agent."""
     parts: Parts = state.parts
@@ -87,10 +87,10 @@ async def orders(
 async def take_trace(
     request: Ask,
     state: State,
-    capture: Annotated[int, Parameter(ge=0, le=(1 << 53) - 1)],
-    ring: Annotated[str, Parameter(pattern=_RING)],
+    capture: Annotated[int, PathParameter(ge=0, le=(1 << 53) - 1)],
+    ring: Annotated[str, PathParameter(pattern=_RING)],
     agent: Annotated[
-        str | None, Parameter(pattern=_AGENT, description="Whose; a token may say it too.")
+        str | None, QueryParameter(pattern=_AGENT, description="Whose; a token may say it too.")
     ] = None,
 ) -> None:
     """Take a trace. It is kept without its secrets, or not at all."""

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 from litestar import Response, get
 from litestar.datastructures import State
-from litestar.params import Parameter
+from litestar.params import FromQuery, QueryParameter
 
 from stepscope.model.alarm import Alarm
 from stepscope.model.error import UsageError
@@ -20,7 +20,7 @@ from stepscope.server import shape
 from stepscope.server.audit import Audited
 from stepscope.server.moment import moment_ns
 from stepscope.server.parts import Parts
-from stepscope.server.query_job import After, Limit, OfJob, OfRun, Word
+from stepscope.server.query_job import After, Id, Limit, OfJob, OfRun
 from stepscope.server.query_series import Time
 from stepscope.server.reply import Ask, asker, reply, send, unknown
 from stepscope.server.route import in_thread, needs, responses
@@ -102,10 +102,10 @@ async def alarms(
     state: State,
     job: OfJob = None,
     run: OfRun = None,
-    level: Annotated[Literal["resource", "performance", "task"] | None, Parameter()] = None,
+    level: Annotated[Literal["resource", "performance", "task"] | None, QueryParameter()] = None,
     condition: OfJob = None,
     holds: Annotated[
-        bool | None, Parameter(description="Only those that still hold, or that are over.")
+        bool | None, QueryParameter(description="Only those that still hold, or that are over.")
     ] = None,
     start: Time = None,
     end: Time = None,
@@ -153,7 +153,7 @@ async def incidents(
     state: State,
     job: OfJob = None,
     run: OfRun = None,
-    status: IncidentState | None = None,
+    status: FromQuery[IncidentState | None] = None,
     start: Time = None,
     end: Time = None,
     after: After = None,
@@ -183,7 +183,7 @@ async def incidents(
     tags=["incidents"],
     summary="One incident",
 )
-async def incident(request: Ask, state: State, incident: Word) -> Response[Incident]:
+async def incident(request: Ask, state: State, incident: Id) -> Response[Incident]:
     """One incident, with its history."""
     sees = asker(request).sees_sensitive
 
@@ -270,7 +270,11 @@ _MEDIA = {
     "accepted, as a page.",
 )
 async def report(
-    request: Ask, state: State, report: Word, format: Form | None = None, lang: Lang | None = None
+    request: Ask,
+    state: State,
+    report: Id,
+    format: FromQuery[Form | None] = None,
+    lang: FromQuery[Lang | None] = None,
 ) -> Response[dict[str, Any]]:
     """One report, as it is kept or as a page."""
     form = format or ("html" if "text/html" in request.headers.get("accept", "") else "json")

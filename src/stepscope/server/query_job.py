@@ -8,7 +8,7 @@ from typing import Annotated, TypeVar
 import msgspec
 from litestar import Response, get
 from litestar.datastructures import State
-from litestar.params import Parameter
+from litestar.params import PathParameter, QueryParameter
 
 from stepscope.model.alarm import Alarm
 from stepscope.model.error import UsageError
@@ -20,13 +20,14 @@ from stepscope.store.contract import RunRow
 
 T = TypeVar("T")
 MOST_CHARACTERS = 256
-Word = Annotated[str, Parameter(min_length=1, max_length=MOST_CHARACTERS)]
+Word = Annotated[str, QueryParameter(min_length=1, max_length=MOST_CHARACTERS)]
+Id = Annotated[str, PathParameter(min_length=1, max_length=MOST_CHARACTERS)]
 After = Annotated[
-    str | None, Parameter(max_length=64, description="`next` of the page before: begin behind it.")
+    str | None, QueryParameter(max_length=64, description="`next` of the page before: begin behind it.")
 ]
-Limit = Annotated[int, Parameter(ge=1, le=1000, description="Items of a page.")]
-OfJob = Annotated[str | None, Parameter(max_length=MOST_CHARACTERS, description="Only of this job.")]
-OfRun = Annotated[str | None, Parameter(max_length=MOST_CHARACTERS, description="Only of this run.")]
+Limit = Annotated[int, QueryParameter(ge=1, le=1000, description="Items of a page.")]
+OfJob = Annotated[str | None, QueryParameter(max_length=MOST_CHARACTERS, description="Only of this job.")]
+OfRun = Annotated[str | None, QueryParameter(max_length=MOST_CHARACTERS, description="Only of this run.")]
 PLAIN_LABELS = frozenset(
     ("namespace", "pod", "container", "scheduler_job", "task", "framework", "cluster", "partition", "queue")
 )
@@ -193,7 +194,7 @@ async def nodes(request: Ask, state: State, after: After = None, limit: Limit = 
     tags=["nodes"],
     summary="One node",
 )
-async def node(request: Ask, state: State, host: Word) -> Response[shape.NodeAlone]:
+async def node(request: Ask, state: State, host: Id) -> Response[shape.NodeAlone]:
     """One node, its devices, and the newest alarms that named it."""
     parts: Parts = state.parts
 

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from litestar import Response, get, put
 from litestar.datastructures import State
+from litestar.params import FromQuery, JSONBody
 
 from stepscope.model.error import UsageError
 from stepscope.model.feature import Clause
@@ -15,7 +16,7 @@ from stepscope.rules.load import Catalog, load_catalog
 from stepscope.rules.rule import Rule
 from stepscope.server import shape
 from stepscope.server.parts import Parts
-from stepscope.server.query_job import Word
+from stepscope.server.query_job import Id
 from stepscope.server.reply import Ask, refusal_of, reply, unknown
 from stepscope.server.route import in_thread, needs, responses
 from stepscope.store.contract import Store
@@ -54,7 +55,7 @@ def _shown(rule: Rule, lang: Lang) -> shape.RuleOf:
 
 
 @get("/api/v1/rules", guards=[needs("viewer")], responses=responses(503), tags=["rules"], summary="Rules")
-async def rules(request: Ask, state: State, lang: Lang = "en") -> Response[shape.Rules]:
+async def rules(request: Ask, state: State, lang: FromQuery[Lang] = "en") -> Response[shape.Rules]:
     """Every cause that is known, with the thresholds in force."""
 
     def work() -> shape.Rules:
@@ -73,7 +74,7 @@ async def rules(request: Ask, state: State, lang: Lang = "en") -> Response[shape
     "empty one gives the rule its own thresholds back. Every card says where a site's own decided.",
 )
 async def set_thresholds(
-    request: Ask, state: State, rule: Word, data: dict[str, float]
+    request: Ask, state: State, rule: Id, data: JSONBody[dict[str, float]]
 ) -> Response[shape.RuleOf]:
     """Set a site's thresholds of a rule."""
     parts: Parts = state.parts

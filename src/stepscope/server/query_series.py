@@ -9,7 +9,7 @@ import numpy as np
 from litestar import Response, get
 from litestar.datastructures import State
 from litestar.openapi.datastructures import ResponseSpec
-from litestar.params import Parameter
+from litestar.params import QueryParameter
 
 from stepscope.model.batch import BatchOwner, Happened
 from stepscope.model.error import UsageError
@@ -27,8 +27,8 @@ from stepscope.sources.formats.frame import CONTENT_TYPE
 
 HOUR_NS = 3_600_000_000_000
 STEP_SERIES = ("step_seconds", "data_wait_seconds", "tokens_per_second", "loss")
-Time = Annotated[str | None, Parameter(pattern=PATTERN, max_length=40, description=f"A time: {FORM}.")]
-Words = Annotated[list[str] | None, Parameter(max_items=256)]
+Time = Annotated[str | None, QueryParameter(pattern=PATTERN, max_length=40, description=f"A time: {FORM}.")]
+Words = Annotated[list[str] | None, QueryParameter(max_items=256)]
 
 
 @get(
@@ -41,13 +41,13 @@ Words = Annotated[list[str] | None, Parameter(max_items=256)]
 async def series(
     request: Ask,
     state: State,
-    signal: Annotated[list[str], Parameter(min_items=1, max_items=64, description="Names of signals.")],
+    signal: Annotated[list[str], QueryParameter(min_items=1, max_items=64, description="Names of signals.")],
     start: Time = None,
     end: Time = None,
-    pixels: Annotated[int, Parameter(ge=1, le=10_000, description="How wide the picture is.")] = 1000,
+    pixels: Annotated[int, QueryParameter(ge=1, le=10_000, description="How wide the picture is.")] = 1000,
     job: OfJob = None,
     run: OfRun = None,
-    rank: Annotated[list[int] | None, Parameter(max_items=4096)] = None,
+    rank: Annotated[list[int] | None, QueryParameter(max_items=4096)] = None,
     device: Words = None,
     host: Words = None,
 ) -> Response[shape.Series]:
@@ -99,10 +99,12 @@ async def steps(
     state: State,
     job: Word,
     run: OfRun = None,
-    rank: Annotated[int | None, Parameter(ge=0, le=1 << 31)] = None,
+    rank: Annotated[int | None, QueryParameter(ge=0, le=1 << 31)] = None,
     start: Time = None,
     end: Time = None,
-    limit: Annotated[int, Parameter(ge=1, le=100_000, description="Steps of each rank, the newest.")] = 1000,
+    limit: Annotated[
+        int, QueryParameter(ge=1, le=100_000, description="Steps of each rank, the newest.")
+    ] = 1000,
 ) -> Response[shape.Steps]:
     """Whole steps of every rank, and what each rank was in at its last mark."""
     parts: Parts = state.parts

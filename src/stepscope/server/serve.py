@@ -64,6 +64,7 @@ class Served:
     port: int
     _server: uvicorn.Server
     _thread: threading.Thread
+    _listener: socket.socket
     _end_streams: Callable[[], None]
 
     def stop(self) -> None:
@@ -71,6 +72,7 @@ class Served:
         self._end_streams()
         self._server.should_exit = True
         self._thread.join(DRAIN_S + 5)
+        self._listener.close()
 
     @property
     def is_running(self) -> bool:
@@ -110,4 +112,4 @@ def serve(parts: Parts, listener: socket.socket, err: Callable[[str], None]) -> 
         raise UsageError("the server did not start; see the lines before this one")
     host, port = listener.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
-    return Served(f"http://{shown}:{port}", port, server, thread, app.state.broadcast.close)
+    return Served(f"http://{shown}:{port}", port, server, thread, listener, app.state.broadcast.close)

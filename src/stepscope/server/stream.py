@@ -16,7 +16,7 @@ import msgspec
 from litestar import get
 from litestar.datastructures import State
 from litestar.openapi.datastructures import ResponseSpec
-from litestar.params import Parameter
+from litestar.params import QueryParameter
 from litestar.response import Stream
 
 from stepscope.model.alarm import Alarm
@@ -194,7 +194,9 @@ def shown(topic: str, what: Any) -> tuple[str | None, bytes, bytes]:
 async def stream(
     request: Ask,
     state: State,
-    topic: Annotated[list[str] | None, Parameter(max_items=8, description=f"Of {', '.join(TOPICS)}.")] = None,
+    topic: Annotated[
+        list[str] | None, QueryParameter(max_items=8, description=f"Of {', '.join(TOPICS)}.")
+    ] = None,
     job: OfJob = None,
 ) -> Stream:
     """Events as they happen."""
