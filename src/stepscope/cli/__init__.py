@@ -29,9 +29,10 @@ VERBS = (
     "export",
     "simulate",
     "agent",
-    "mcp",
     "serve",
     "token",
+    "notify",
+    "mcp",
 )
 
 EXIT_OURS = 70

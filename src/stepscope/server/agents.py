@@ -54,11 +54,14 @@ async def orders(
 ) -> Response[Orders]:
     """Wait for orders of this agent."""
     parts: Parts = state.parts
-    ask = parts.orders
-    if ask is None:
+    ask, ask_async = parts.orders, parts.orders_async
+    if ask is None and ask_async is None:
         raise absent("orders")
     own_agent(asker(request), agent)
     wait_s = min(wait_s, parts.limits.poll_s)
+    if ask_async is not None:
+        return reply(request, await ask_async(agent, after, wait_s))
+    assert ask is not None
     limiter: CapacityLimiter = state.polling
     if wait_s == 0 or limiter.available_tokens >= 1:
         found = await to_thread.run_sync(
@@ -112,7 +115,7 @@ async def take_trace(
 
         def keep() -> None:
             try:
-                take(capture, ring, whose, file)  # type: ignore[arg-type]
+                take(capture, ring, whose, iter(lambda: file.read(_SPOOLED_BYTES), b""))
             except InputError as error:
                 raise Refusal(400, "no trace that can be read", "send what the profiler wrote") from error
             except StepscopeError as error:

@@ -21,7 +21,7 @@ class Limits:
     """Of an ingest body as it comes; a frame of it may be 8 MB."""
     unpacked_bytes: int = 64 << 20
     """Of all batches of one ingest body, unpacked."""
-    trace_bytes: int = 1 << 30
+    trace_bytes: int = 512 << 20
     """Of one trace that an agent uploads, as it comes."""
     head_s: float = 10.0
     """For a request's line and headers to be there."""

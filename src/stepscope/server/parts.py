@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, Protocol
 
 from stepscope.model.incident import Change, Incident
 from stepscope.model.order import Orders
@@ -27,10 +27,10 @@ class AskCapture(Protocol):
 
 
 class TakeTrace(Protocol):
-    """Takes a trace that an agent uploads: `stream` is the whole body, from its begin, and is gone when this
-    returns. UsageError where nobody asked for it, InputError where it is no trace."""
+    """Takes a trace that an agent uploads: `chunks` are the whole body in order, and gone when this returns.
+    RefusedError where nobody asked for it, InputError where it is no trace."""
 
-    def __call__(self, capture: int, ring: str, agent: str | None, stream: BinaryIO) -> None: ...
+    def __call__(self, capture: int, ring: str, agent: str | None, chunks: Iterable[bytes]) -> None: ...
 
 
 class IncidentActions(Protocol):
@@ -62,6 +62,8 @@ class Parts:
     ask_capture: AskCapture | None = None
     orders: Callable[[str, int, float], Orders] | None = None
     """(agent, after, wait_s): what is newer, waiting for it so long. Called in a thread."""
+    orders_async: Callable[[str, int, float], Awaitable[Orders]] | None = None
+    """The same on the loop, without a thread for each agent that waits: preferred where it is given."""
     take_trace: TakeTrace | None = None
     incidents: IncidentActions | None = None
     thresholds_changed: Callable[[], None] | None = None
