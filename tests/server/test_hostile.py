@@ -264,7 +264,7 @@ def test_too_many_requests_are_told_to_wait() -> None:
 
 def test_a_page_of_the_web_cannot_ask_in_its_readers_name(server: Asked) -> None:
     check(server.get("/api/v1/jobs", Host="evil.example.com"), 403)
-    body = b'{"for_s": 60, "why": "x", "job": "y"}'
+    body = b'{"for_s": 60, "why": "x", "matchers": [{"field": "job", "value": "y"}]}'
     check(server.ask("POST", "/api/v1/silences", body, Origin="https://evil.example.com"), 403)
     own = f"http://127.0.0.1:{server.port}"
     assert server.ask("POST", "/api/v1/silences", body, Origin=own).status == 201

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 from litestar import Response, delete, get, post
@@ -12,11 +12,12 @@ from litestar.datastructures import State
 from litestar.params import JSONBody
 from msgspec import Meta
 
+from stepscope.act.notify.silence import FIELDS, Matcher, Silence, checked
 from stepscope.model.error import UsageError
 from stepscope.model.incident import Change, Incident
 from stepscope.model.redact import tree_without_secrets, without_secrets
 from stepscope.server import shape
-from stepscope.server.auth import Role, TokenOf, new_token
+from stepscope.server.auth import Role, TokenOf, check_first, new_token
 from stepscope.server.parts import IncidentActions, Parts
 from stepscope.server.query_document import found
 from stepscope.server.query_job import After, Id, Limit, OfJob
@@ -27,6 +28,8 @@ from stepscope.store.contract import Document
 Name = Annotated[str, Meta(min_length=1, max_length=256)]
 Words = Annotated[str, Meta(min_length=1, max_length=2000)]
 MOST_SILENCE_S = 90 * 86_400
+Field = Literal["job", "run", "rule", "severity", "level", "rank", "device", "node", "incident"]
+assert set(get_args(Field)) == set(FIELDS)
 
 
 class Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -63,16 +66,21 @@ class CloseAsk(Body, frozen=True, kw_only=True):
     why: Words | None = None
 
 
+class MatcherAsk(Body, frozen=True, kw_only=True):
+    """`field` has this value, or fits this pattern (`*`, `?`, `[…]`)."""
+
+    field: Field
+    value: Annotated[str, Meta(min_length=1, max_length=200)]
+    is_pattern: bool = False
+
+
 class SilenceAsk(Body, frozen=True, kw_only=True):
-    """Tell nobody of what matches, for so many seconds. At least one of job, host, device and condition."""
+    """Tell nobody of what fits all matchers, for so many seconds from now, or from `start_ns` on."""
 
     for_s: Annotated[int, Meta(ge=1, le=MOST_SILENCE_S)]
     why: Words
-    job: Name | None = None
-    run: Name | None = None
-    host: Name | None = None
-    device: Name | None = None
-    condition: Name | None = None
+    matchers: Annotated[list[MatcherAsk], Meta(min_length=1, max_length=16)]
+    start_ns: Annotated[int, Meta(ge=0, le=(1 << 62) - 1)] | None = None
 
 
 class TokenAsk(Body, frozen=True, kw_only=True):
@@ -179,8 +187,8 @@ async def silences(
 ) -> Response[shape.Silences]:
     """Silences, newest first, those that are over included."""
 
-    def made(document: Document) -> list[shape.Silence]:
-        return [msgspec.json.decode(document.body, type=shape.Silence)]
+    def made(document: Document) -> list[Silence]:
+        return [msgspec.json.decode(document.body, type=Silence)]
 
     def work() -> shape.Silences:
         items, following = found(state.parts, "silence", made, job=job, after=after, limit=limit)
@@ -197,25 +205,29 @@ async def silences(
     tags=["silences"],
     summary="Silence",
 )
-async def silence(request: Ask, state: State, data: JSONBody[SilenceAsk]) -> Response[shape.Silence]:
+async def silence(request: Ask, state: State, data: JSONBody[SilenceAsk]) -> Response[Silence]:
     """Tell nobody of what matches, for a while. Alarms and incidents go on, and are kept."""
     parts: Parts = state.parts
     by = asker(request).name
 
-    def work() -> shape.Silence:
-        if not (data.job or data.host or data.device or data.condition):
-            raise UsageError("a silence of everything; give job, host, device or condition")
+    def work() -> Silence:
         now_ns = parts.clock_ns()
-        clean, _ = tree_without_secrets(msgspec.to_builtins(data))
-        seconds = clean.pop("for_s")
-        made = shape.Silence(
-            id=f"{now_ns:x}-{secrets.token_hex(4)}",
-            at_ns=now_ns,
-            until_ns=now_ns + seconds * 10**9,
-            by=by,
-            **{key: value for key, value in clean.items() if value is not None},
+        start_ns = data.start_ns if data.start_ns is not None else now_ns
+        clean, _ = tree_without_secrets(msgspec.to_builtins(data.matchers))
+        made = checked(
+            Silence(
+                id=f"{now_ns:x}-{secrets.token_hex(4)}",
+                matchers=tuple(msgspec.convert(clean, list[Matcher])),
+                start_ns=start_ns,
+                end_ns=start_ns + data.for_s * 10**9,
+                by=by,
+                why=without_secrets(data.why)[0],
+            )
         )
-        parts.store.put("silence", made.id, msgspec.json.encode(made), job=made.job, at_ns=now_ns)
+        job = next(
+            (each.value for each in made.matchers if each.field == "job" and not each.is_pattern), None
+        )
+        parts.store.put("silence", made.id, msgspec.json.encode(made), job=job, at_ns=now_ns)
         parts.feed.tell("silence", made)
         return made
 
@@ -282,6 +294,7 @@ async def make_token(request: Ask, state: State, data: JSONBody[TokenAsk]) -> Re
 
     def work() -> shape.TokenMade:
         try:
+            check_first(data.role, parts.auth.num_tokens)
             token, kept = new_token(data.name, data.role, parts.clock_ns(), data.agent)
         except UsageError as error:
             raise refusal_of(error, 400) from error

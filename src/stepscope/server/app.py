@@ -101,6 +101,23 @@ def _deep(_: Ask, __: Exception) -> Response[Any]:
     return _refused(_, Refusal(400, "JSON that nests too deep", "send a flat object"))
 
 
+def description() -> dict[str, Any]:
+    """The API's own description, as `/openapi.json` answers it."""
+    app = Litestar([*HANDLERS], logging_config=None, openapi_config=_openapi())
+    return app.openapi_schema.to_schema()
+
+
+def _openapi() -> OpenAPIConfig:
+    return OpenAPIConfig(
+        title="stepscope server",
+        version=VERSION,
+        description=DESCRIPTION,
+        use_handler_docstrings=True,
+        components=Components(security_schemes={"token": SecurityScheme(type="http", scheme="bearer")}),
+        security=[{"token": []}, {}],
+    )
+
+
 def make_app(parts: Parts) -> Litestar:
     """The application of these parts, without the gate before it."""
 
@@ -114,17 +131,15 @@ def make_app(parts: Parts) -> Litestar:
         [*HANDLERS, openapi],
         state=State({"parts": parts, "intake": Intake(parts), "broadcast": stream.Broadcast(parts)}),
         lifespan=[life],
-        exception_handlers={Refusal: _refused, HTTPException: _failed, RecursionError: _deep, Exception: _own},
+        exception_handlers={
+            Refusal: _refused,
+            HTTPException: _failed,
+            RecursionError: _deep,
+            Exception: _own,
+        },
         request_max_body_size=parts.limits.body_bytes,
         logging_config=None,
-        openapi_config=OpenAPIConfig(
-            title="stepscope server",
-            version=VERSION,
-            description=DESCRIPTION,
-            use_handler_docstrings=True,
-            components=Components(security_schemes={"token": SecurityScheme(type="http", scheme="bearer")}),
-            security=[{"token": []}, {}],
-        ),
+        openapi_config=_openapi(),
     )
     app.state.description = msgspec.json.encode(app.openapi_schema.to_schema())
     return app

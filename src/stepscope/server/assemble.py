@@ -67,8 +67,7 @@ def open_store(folder: str) -> Store:
     """The store of a folder, for this process alone. RefusedError where another one has it."""
     from stepscope.store.store import Store as Kept
 
-    found: Store = Kept(folder)
-    return found
+    return Kept.open(folder, now_ns=time.time_ns)
 
 
 def tokens_of(store: Store) -> list[TokenOf]:

@@ -88,6 +88,13 @@ def token_of(token: str, name: str, role: str, at_ns: int, agent: str | None = N
     return TokenOf(id=sha256[:12], name=name, role=role, sha256=sha256, made_ns=at_ns, agent=agent)
 
 
+def check_first(role: str, num_tokens: int) -> None:
+    """UsageError where the first token is not an admin's: from it on a token is asked for, and nobody could
+    make another."""
+    if not num_tokens and role != "admin":
+        raise UsageError("the first token must be an admin's; make one with --role admin before this one")
+
+
 def read_tokens(text: str, path: str, at_ns: int) -> list[TokenOf]:
     """The tokens of a file: on each line ROLE NAME TOKEN, `agent=ID` a role too; # begins a comment. The
     line of an error shows none of it."""

@@ -1,17 +1,16 @@
-"""What comes in as batches: taken out of a body, checked, and without secrets. Pure, but for a cache."""
+"""What comes in as batches: taken out of a body and checked. Pure. Secrets are taken out by the store, which
+believes no agent."""
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 import msgspec
 
-from stepscope.model.batch import Batch, BatchOwner, BatchSeries, Happened, Lines, Marks, Samples
+from stepscope.model.batch import Batch, Lines, Marks, Samples
 from stepscope.model.error import InputError
-from stepscope.model.redact import tree_without_secrets, without_secrets
 from stepscope.server.limit import Limits
 from stepscope.sources.formats.frame import Fault, Frame, batch_of, frames_of, header_of, unpacked
 
@@ -30,7 +29,6 @@ class Entered:
     batches: list[Batch] = field(default_factory=list)
     last_seq: int = 0
     num_unknown: int = 0
-    num_secrets: int = 0
 
 
 class _Head(msgspec.Struct):
@@ -83,8 +81,6 @@ def entered(body: bytes, limits: Limits) -> Entered:
         why = _fault(batch)
         if why is not None:
             raise InputError(NAME, f"batch {frame.seq}: {why}", _MEND, f"byte {frame.start}")
-        batch, num = clean(batch)
-        found.num_secrets += num
         found.batches.append(batch)
     if faults:
         what = "ends in the middle of a batch" if faults[0].is_cut else "a damaged frame, or one out of order"
@@ -145,119 +141,3 @@ def _is_int64(column: Sequence[int]) -> bool:
 
 def _are_times(column: Sequence[int]) -> bool:
     return not column or (min(column) >= 0 and max(column) < _LAST_NS)
-
-
-# ── secrets ──
-
-
-def clean(batch: Batch) -> tuple[Batch, int]:
-    """The batch without secrets, and how many there were."""
-    if isinstance(batch, Samples):
-        return _clean_samples(batch)
-    host, num = _text(batch.host)
-    if isinstance(batch, Marks):
-        identity, in_identity = tree_without_secrets(batch.identity)
-        names, in_names = tree_without_secrets(batch.names)
-        ring, in_ring = _text(batch.ring)
-        num += in_identity + in_names + in_ring
-        if not num:
-            return batch, 0
-        replaced: Batch = msgspec.structs.replace(batch, host=host, identity=identity, names=names, ring=ring)
-        return replaced, num
-    labels, in_labels = _labels(tuple(batch.labels.items()))
-    num += in_labels
-    if isinstance(batch, Lines):
-        texts = [without_secrets(each) for each in batch.text]
-        (log, in_log), (name, in_name) = _text(batch.log), _text(batch.name)
-        num += sum(found for _, found in texts) + in_log + in_name
-        if not num:
-            return batch, 0
-        text = [each for each, _ in texts]
-        replaced = msgspec.structs.replace(
-            batch, host=host, log=log, name=name, text=text, labels=dict(labels)
-        )
-        return replaced, num
-    return _clean_event(batch, host, dict(labels), num)
-
-
-def _clean_event(event: Happened, host: str, labels: dict[str, str], num: int) -> tuple[Batch, int]:
-    (text, in_text), (what, in_what) = without_secrets(event.text), _text(event.what)
-    owner, in_owner = _owner(event.owner) if event.owner is not None else (None, 0)
-    num += in_text + in_what + in_owner
-    if not num:
-        return event, 0
-    return (
-        msgspec.structs.replace(event, host=host, text=text, what=what, owner=owner, labels=labels),
-        num,
-    )
-
-
-def _clean_samples(batch: Samples) -> tuple[Samples, int]:
-    (host, num), (source, in_source) = _text(batch.host), _text(batch.source)
-    num += in_source
-    series: list[BatchSeries] = []
-    for each in batch.series:
-        owner, in_owner = _owner(each.owner)
-        labels, in_labels = _labels(tuple(each.labels.items()))
-        signal, in_signal = _text(each.signal)
-        found = in_owner + in_labels + in_signal
-        num += found
-        series.append(
-            msgspec.structs.replace(each, owner=owner, labels=dict(labels), signal=signal) if found else each
-        )
-    missing = [(_text(name), _text(why), count) for name, why, count in batch.missing]
-    num += sum(name[1] + why[1] for name, why, _ in missing)
-    if not num:
-        return batch, 0
-    replaced = msgspec.structs.replace(
-        batch,
-        host=host,
-        source=source,
-        series=series,
-        missing=[(name[0], why[0], count) for name, why, count in missing],
-    )
-    return replaced, num
-
-
-# The same few names and labels stand on every series of every batch.
-_SHORT = 1024
-"""Characters beyond which nothing is remembered: nobody fills the memory with them."""
-
-
-def _text(text: str) -> tuple[str, int]:
-    return _short_text(text) if len(text) <= _SHORT else without_secrets(text)
-
-
-def _labels(items: tuple[tuple[str, str], ...]) -> tuple[tuple[tuple[str, str], ...], int]:
-    is_short = sum(len(name) + len(value) for name, value in items) <= _SHORT
-    return _short_labels(items) if is_short else _cleaned(items)
-
-
-@lru_cache(maxsize=8192)
-def _short_text(text: str) -> tuple[str, int]:
-    return without_secrets(text)
-
-
-@lru_cache(maxsize=8192)
-def _short_labels(items: tuple[tuple[str, str], ...]) -> tuple[tuple[tuple[str, str], ...], int]:
-    return _cleaned(items)
-
-
-def _cleaned(items: tuple[tuple[str, str], ...]) -> tuple[tuple[tuple[str, str], ...], int]:
-    kept, num = tree_without_secrets(dict(items))
-    return tuple(kept.items()), num
-
-
-def _owner(owner: BatchOwner) -> tuple[BatchOwner, int]:
-    is_short = len(owner.name or "") + len(owner.model or "") + len(owner.host or "") <= _SHORT
-    return _short_owner(owner) if is_short else _cleaned_owner(owner)
-
-
-@lru_cache(maxsize=8192)
-def _short_owner(owner: BatchOwner) -> tuple[BatchOwner, int]:
-    return _cleaned_owner(owner)
-
-
-def _cleaned_owner(owner: BatchOwner) -> tuple[BatchOwner, int]:
-    kept, num = tree_without_secrets(msgspec.to_builtins(owner))
-    return (msgspec.convert(kept, BatchOwner), num) if num else (owner, 0)

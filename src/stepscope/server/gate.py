@@ -83,7 +83,7 @@ class Gate:
             raise Refusal(
                 401,
                 "the token is not known here" if has_token else "no token",
-                "send `Authorization: Bearer TOKEN`; `stepscope token add` makes one",
+                "send one in the Authorization header, as a bearer's; `stepscope token add` makes it",
                 ends=True,
             )
         self._turn(f"address {address}" if who is ANYBODY else f"token {who.name}", now_s)

@@ -98,7 +98,6 @@ class Intake:
         tally.add("stepscope_server_ingest_batches_total", len(fresh))
         tally.add("stepscope_server_ingest_duplicate_batches_total", len(found.batches) - len(fresh))
         tally.add("stepscope_server_ingest_unknown_batches_total", found.num_unknown)
-        tally.add("stepscope_server_ingest_secrets_total", found.num_secrets)
         num = sum(len(s.value) for each in fresh if isinstance(each, Samples) for s in each.series)
         tally.add("stepscope_server_ingest_samples_total", num)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from stepscope.act.notify.silence import Silence
 from stepscope.model.alarm import Alarm
 from stepscope.model.incident import Incident
 
@@ -275,22 +276,6 @@ class RuleOf(Answer, frozen=True, kw_only=True):
 
 class Rules(Answer, frozen=True, kw_only=True):
     items: list[RuleOf]
-
-
-class Silence(Answer, frozen=True, kw_only=True):
-    """Nobody is told of what it matches, until then. All that is given must match."""
-
-    id: str
-    at_ns: int
-    until_ns: int
-    by: str
-    why: str
-    job: str | None = None
-    run: str | None = None
-    host: str | None = None
-    device: str | None = None
-    condition: str | None = None
-    """The id of a row in the table of alerts."""
 
 
 class Silences(Answer, frozen=True, kw_only=True):

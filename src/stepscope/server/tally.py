@@ -17,7 +17,6 @@ METRICS: Mapping[str, tuple[Literal["counter", "gauge"], str]] = {
     "stepscope_server_ingest_bytes_total": ("counter", "Bytes of bodies that agents sent."),
     "stepscope_server_ingest_duplicate_batches_total": ("counter", "Batches that were here already."),
     "stepscope_server_ingest_unknown_batches_total": ("counter", "Batches of a kind that is not known here."),
-    "stepscope_server_ingest_secrets_total": ("counter", "Secrets that were taken out of what came in."),
     "stepscope_server_ingest_waiting": ("gauge", "Bodies that wait for being kept."),
     "stepscope_server_streams": ("gauge", "Streams of events that are open."),
     "stepscope_server_streams_dropped_total": ("counter", "Streams that were ended: their reader is slow."),

@@ -9,7 +9,7 @@ from urllib.parse import quote, urlsplit
 import msgspec
 
 from stepscope.model.error import ServiceError, UsageError
-from stepscope.server.auth import TokenOf, new_token
+from stepscope.server.auth import TokenOf, check_first, new_token
 from stepscope.server.reply import Wrong
 from stepscope.server.shape import TokenMade, Tokens, TokenShown
 
@@ -25,10 +25,11 @@ class Opened:
 
     def add(self, name: str, role: str, agent: str | None) -> str:
         """A new token, which is kept nowhere."""
-        from stepscope.server.assemble import open_store
+        from stepscope.server.assemble import open_store, tokens_of
 
         token, kept = new_token(name, role, self._now_ns, agent)
         with closing(open_store(self._folder)) as store:
+            check_first(role, len(tokens_of(store)))
             store.put("token", kept.id, msgspec.json.encode(kept), at_ns=kept.made_ns)
         return token
 
