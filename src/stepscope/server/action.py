@@ -152,7 +152,10 @@ async def acknowledge(request: Ask, state: State, incident: Id, data: JSONBody[N
 async def change(request: Ask, state: State, incident: Id, data: JSONBody[ChangeAsk]) -> Response[Incident]:
     """Record a change: whether it worked is judged from what comes after it."""
     clean, _ = tree_without_secrets(msgspec.to_builtins(data))
-    clean["config"] = {key: tuple(each) for key, each in clean.get("config", {}).items()}
+    before, after = (
+        tree_without_secrets({key: pair[side] for key, pair in data.config.items()})[0] for side in (0, 1)
+    )
+    clean["config"] = {key: (before[key], after[key]) for key in before}
     made = Change(at_ns=state.parts.clock_ns(), by=asker(request).name, **clean)
     return reply(request, await _incident(state, incident, lambda do: do.change(incident, made)))
 

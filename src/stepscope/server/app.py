@@ -29,6 +29,7 @@ from stepscope.server.gate import Gate
 from stepscope.server.ingest import Intake, ingest
 from stepscope.server.parts import Parts
 from stepscope.server.reply import Ask, Refusal
+from stepscope.sources.formats.frame import CONTENT_TYPE
 
 VERSION = "1"
 DESCRIPTION = (
@@ -42,6 +43,10 @@ _SAID = {
     413: ("the body is too large", "send less at a time"),
     415: ("a body of a kind that is not taken", "send application/json"),
 }
+_BINARY_BODIES = (
+    ("post", "/api/v1/ingest", CONTENT_TYPE),
+    ("put", "/api/v1/captures/{capture}/traces/{ring}", "application/octet-stream"),
+)
 HANDLERS = (
     ingest,
     *agents.HANDLERS,
@@ -104,7 +109,24 @@ def _deep(_: Ask, __: Exception) -> Response[Any]:
 def description() -> dict[str, Any]:
     """The API's own description, as `/openapi.json` answers it."""
     app = Litestar([*HANDLERS], logging_config=None, openapi_config=_openapi())
-    return app.openapi_schema.to_schema()
+    found: dict[str, Any] = _plain(app.openapi_schema.to_schema())
+    for method, path, media_type in _BINARY_BODIES:  # read as they come: no handler takes them as data
+        schema = {"type": "string", "format": "binary"}
+        found["paths"][path][method]["requestBody"] = {
+            "required": True,
+            "content": {media_type: {"schema": schema}},
+        }
+    return found
+
+
+def _plain(node: Any) -> Any:
+    """Without made-up examples, and defaults as JSON has them."""
+    if isinstance(node, dict):
+        return {key: _plain(each) for key, each in node.items() if key != "examples"}
+    if isinstance(node, (list, tuple)):
+        return [_plain(each) for each in node]
+    plain = msgspec.to_builtins(node)
+    return _plain(plain) if isinstance(plain, (dict, list, tuple)) else plain
 
 
 def _openapi() -> OpenAPIConfig:
@@ -141,7 +163,7 @@ def make_app(parts: Parts) -> Litestar:
         logging_config=None,
         openapi_config=_openapi(),
     )
-    app.state.description = msgspec.json.encode(app.openapi_schema.to_schema())
+    app.state.description = msgspec.json.encode(description())
     return app
 
 
