@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,14 +23,6 @@ _URL = re.compile(r"http://127\.0\.0\.1:\d+")
 
 def environment(**more: str) -> dict[str, str]:
     return {"PATH": os.environ["PATH"], "PYTHONPATH": str(SRC), "COLUMNS": "300"} | more
-
-
-def stepscope(*words: str, **more: str) -> subprocess.CompletedProcess[str]:
-    """One command, to its end."""
-    line = [sys.executable, "-m", "stepscope", *words]
-    return subprocess.run(
-        line, env=environment(**more), capture_output=True, text=True, timeout=120, check=False
-    )
 
 
 @dataclass

@@ -18,7 +18,7 @@ from tests.server.memory_store import MemoryStore
 from tests.server.served import TOKENS, Asked, Said, body_of, serving
 
 SECRET = "hunter2-never-to-be-seen"
-LIMITS = Limits(head_s=1.0, body_s=1.0, slow_read_s=1.0, keep_alive_s=2.0, body_bytes=1 << 16)
+LIMITS = Limits(head_s=0.6, body_s=0.6, slow_read_s=0.6, keep_alive_s=1.0, body_bytes=1 << 16)
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +152,9 @@ def test_a_huge_body_without_a_length_is_refused_where_it_becomes_too_large(serv
 
 def test_a_body_that_does_not_come_is_not_waited_for(server: Asked) -> None:
     for path, kind in (("/api/v1/silences", "application/json"), ("/api/v1/ingest", CONTENT_TYPE)):
-        head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: {kind}\r\nContent-Length: 100\r\n\r\n{{"
+        head = (
+            f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: {kind}\r\nContent-Length: 9\r\n\r\n{{"
+        )
         assert raw(server, head.encode()).startswith(b"HTTP/1.1 408")
 
 
@@ -217,7 +219,8 @@ def test_a_question_out_of_bounds_is_refused(server: Asked, query: str) -> None:
 @pytest.mark.parametrize(
     "query",
     [
-        "signal=power_watts&start=now&end=now-1h", "signal=power_watts&start=0", "signal=power_watts&start=-5",
+        "signal=power_watts&start=now&end=now-1h", "signal=power_watts&start=0",
+        "signal=power_watts&start=-5",
         "signal=power_watts&start=yesterday", "signal=power_watts&start=2026-13-45T00:00:00Z",
         "signal=power_watts&start=now-99999999999999h", f"signal={SECRET}", "signal=power_watts&pixels=0",
         "signal=power_watts&pixels=99999999", "", "signal=power_watts&rank=x",
@@ -305,7 +308,7 @@ def test_an_answer_to_somebody_who_does_not_read_is_given_up() -> None:
         with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
             connection.sendall(b"GET /api/v1/reports/r HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
             connection.recv(100)
-            time.sleep(3)  # three times as long as a reader may rest
+            time.sleep(2)  # three times as long as a reader may rest
             assert server.get("/-/healthy").status == 200
             got = 0
             try:

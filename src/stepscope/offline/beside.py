@@ -61,10 +61,14 @@ def read_telemetry_inputs(given: Sequence[str], asked: Asked, job: str | None = 
         elif is_served_url(path):
             reads.append(
                 read_served(
-                    path, start_ns=asked.start_ns, end_ns=asked.end_ns, environment=asked.environment, job=job,
+                    path,
+                    start_ns=asked.start_ns,
+                    end_ns=asked.end_ns,
+                    environment=asked.environment,
+                    job=job,
                     read_spool=_of_spool,
                 )
-            )  # fmt: skip
+            )
         else:
             if _ADDRESS.match(path):
                 raise UsageError(_meant(path))
