@@ -412,7 +412,17 @@ def agent_page() -> str:
     return text
 
 
+def openapi_page() -> str:
+    """docs/reference/openapi.json, from the server's own paths."""
+    import json
+
+    from stepscope.server.app import description
+
+    return json.dumps(description(), indent=1, ensure_ascii=False) + "\n"
+
+
 PAGES: dict[str, Callable[[], str]] = {
+    "docs/reference/openapi.json": openapi_page,
     "docs/reference/agent.md": agent_page,
     "docs/reference/cli.md": cli_page,
     "docs/reference/simulate.md": simulate_page,

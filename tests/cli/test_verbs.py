@@ -98,8 +98,9 @@ WORDS: dict[str, tuple[str, ...]] = {
     "explain": ("input-starvation",),
     "simulate": ("--out", "OUT", "--steps", "3"),
 }
-SILENT = ("export", "mcp", "agent", "run")
-"""Verbs whose output is for programs, or of the command that is run (`tests/job/test_run.py`)."""
+SILENT = ("export", "mcp", "agent", "run", "serve", "token")
+"""Verbs whose output is for programs, or of the command that is run (`tests/job/test_run.py`), or that go
+on."""
 FORMS = {
     "diagnose": ("text", "json", "markdown", "html"),
     "run": ("text", "json", "markdown", "html"),

@@ -29,6 +29,8 @@ VERBS = (
     "export",
     "simulate",
     "agent",
+    "serve",
+    "token",
     "notify",
     "mcp",
 )

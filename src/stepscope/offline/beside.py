@@ -21,6 +21,7 @@ from stepscope.model.report import Input, InputKind
 from stepscope.model.sample import Owner, Telemetry
 from stepscope.offline.held import is_held, read_held
 from stepscope.offline.read import Read, refused, unreadable
+from stepscope.offline.served import read_served
 from stepscope.sources import file
 
 _ADDRESS = re.compile(r"^[a-z][a-z0-9+.-]*://", re.IGNORECASE)
@@ -51,6 +52,7 @@ def read_telemetry_inputs(given: Sequence[str], asked: Asked, job: str | None = 
     from stepscope.sources.catalog.sealed import is_sealed
     from stepscope.sources.formats.spool import is_spool
     from stepscope.sources.prometheus import is_prometheus_url
+    from stepscope.sources.served import is_served_url
 
     reads: list[Read] = []
     for path in given:
@@ -60,6 +62,17 @@ def read_telemetry_inputs(given: Sequence[str], asked: Asked, job: str | None = 
             reads.append(_of_spool(path, job))
         elif is_sealed(path):
             reads.append(_of_sealed(path, job))
+        elif is_served_url(path):
+            reads.append(
+                read_served(
+                    path,
+                    start_ns=asked.start_ns,
+                    end_ns=asked.end_ns,
+                    environment=asked.environment,
+                    job=job,
+                    read_spool=_of_spool,
+                )
+            )
         else:
             if _ADDRESS.match(path):
                 raise UsageError(_meant(path))
