@@ -113,6 +113,7 @@ class JudgeStore:
             and (start_ns is None or each.at_ns >= start_ns)
             and (end_ns is None or each.at_ns < end_ns)
         ]
+        found.reverse()
         return tuple(sorted(found, key=lambda each: -each.at_ns)[:limit])
 
     def remove(self, kind: str, id: str) -> bool:

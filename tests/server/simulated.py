@@ -55,13 +55,14 @@ class Watched:
         self.context = Context(host=self.host, agent="a1", clock=self.clock, run_dirs=(str(out / "run"),))
         self._rings = rings.RingSource(self.context)
         self._pages = (
-            Exporter(shown="dcgm", host=self.host, hold_ns=NS),
+            Exporter(shown="dcgm", host=self.host, hold_ns=5 * NS),
             Exporter(shown="node", host=self.host, hold_ns=NS),
         )
         self._packer = Packer(
             agent="a1", host=self.host, jobs=self.context.jobs, devices=self.context.devices, hold_ns=NS
         )
         self.batches: list[Batch] = []
+        self._host_s = 0.0
 
     @property
     def now_ns(self) -> int:
@@ -79,8 +80,11 @@ class Watched:
     def _look(self) -> list[Batch]:
         with patch.object(rings, "RingReader", _Held):
             readings: list[tuple[str, Reading]] = [("rings", each) for each in self._rings.read()]
-        texts = (self.job.service.devices(0), self.job.service.host(0))
-        for page, text in zip(self._pages, texts, strict=True):
+        texts = [self.job.service.devices(0)]
+        if len(self.batches) == 0 or self.job.seconds >= self._host_s + 4:
+            self._host_s = self.job.seconds  # a page of a host takes longest to read
+            texts.append(self.job.service.host(0))
+        for page, text in zip(self._pages, texts, strict=False):
             readings += [(each.source or "exporter", each) for each in page.page(text, self.now_ns)]
         found: list[Batch] = []
         for source, reading in readings:

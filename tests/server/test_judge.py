@@ -3,23 +3,13 @@ job."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 
-from stepscope.act.capture.request import Request
-from stepscope.model.alarm import About, Alarm
-from stepscope.model.error import RefusedError
-from stepscope.model.incident import Incident
-from stepscope.model.report import Report
-from stepscope.offline.stored import Asked, Window, diagnose_window
-from stepscope.server.feed import Feed
-from stepscope.server.judge import Judge, Settings
-from tests.server.judge_store import JudgeStore
-from tests.server.simulated import NS, Watched
+from stepscope.model.batch import Lines
+from tests.server.looping import NS, Loop, Made, Played, faulty, played
 
 FAULTS = (
     # fault, condition of the alarm, rule of the card, its ranks
@@ -33,114 +23,6 @@ FAULTS = (
     ("clock-lock:severe", "clock-locked", "locked-clock", (0, 1, 2, 3)),
     ("fragmentation:medium", "step-slow", "allocator-thrash", (0, 1, 2, 3)),
 )
-
-
-@dataclass
-class Made:
-    """As `server.capture` says it."""
-
-    id: int
-    job: str
-    run: str
-    state: str
-    steps: tuple[int, int] | None = None
-    ranks: tuple[int, ...] = ()
-    refusal: str | None = None
-
-
-@dataclass
-class Asking:
-    """Captures of a simulated job, made when `make` is called; or refused."""
-
-    watched: Watched
-    store: JudgeStore
-    feed: Feed
-    refusal: str | None = None
-    asked: list[Request] = field(default_factory=list)
-    stacks: list[str] = field(default_factory=list)
-
-    def ask(self, job: str, run: str, request: Request, *, by: str, why: str) -> Made:
-        if self.refusal is not None:
-            raise RefusedError(self.refusal)
-        self.asked.append(request)
-        return Made(len(self.asked), job, run, "agreeing", ranks=(0, 1, 2, 3))
-
-    def ask_stacks(self, job: str, run: str, *, by: str, why: str) -> bool:
-        self.stacks.append(job)
-        return True
-
-    def make(self) -> Made:
-        """What was asked last, done."""
-        number, request = len(self.asked), self.asked[-1]
-        paths, steps = self.watched.capture(request.num_steps, number)
-        self.store.keep(self.watched.batches[len(self.store.kept) :])
-        row = self.store.runs()[0]
-        for path in paths:
-            rank = int(Path(path).name.partition("-")[0].removeprefix("rank"))
-            self.store.put_trace(row.job, row.run, number, Path(path).name, rank, Path(path).read_bytes())
-        return Made(number, row.job, row.run, "done", steps, (0, 1, 2, 3))
-
-
-class Loop:
-    """A judge over a job. `told` are the cards."""
-
-    def __init__(self, folder: Path, watched: Watched, **settings: Any) -> None:
-        self.watched = watched
-        self.store = JudgeStore(folder)
-        self.store.keep(watched.batches)
-        self.feed = Feed()
-        self.asking = Asking(watched, self.store, self.feed)
-        self.told: list[tuple[Incident, Report]] = []
-        self.feed.listen("card", self.told.append)
-        self.looks: list[Window] = []
-        self.ahead_ns = 0
-        self.settings = settings
-        self.judge = self.another()
-
-    def another(self) -> Judge:
-        """A judge on the same store."""
-        return Judge(
-            self.store, self.feed, self.asking, self._diagnose,
-            lambda: self.watched.now_ns + self.ahead_ns, Settings(**self.settings),
-        )  # fmt: skip
-
-    def _diagnose(self, window: Window, asked: Asked) -> Report:
-        self.looks.append(window)
-        return diagnose_window(window, asked).report
-
-    def alarm(self, condition: str, onset_ns: int, *ranks: int, **more: Any) -> Alarm:
-        """An alarm of a condition, heard by the judge."""
-        row = self.store.runs()[0]
-        given = {"level": "performance", "severity": "warning", "text": condition, **more}
-        alarm = Alarm(
-            id=f"{condition}-{onset_ns}-{ranks}", condition=condition,
-            about=About(job=row.job, run=row.run, ranks=ranks),
-            onset_ns=onset_ns, seen_ns=self.judge.now_ns(), **given,
-        )  # fmt: skip
-        self.feed.tell("alarm", alarm)
-        self.judge.turn()
-        return alarm
-
-    def traces(self) -> None:
-        """The capture that was asked for is made, and its traces come."""
-        self.feed.tell("capture", self.asking.make())
-        self.judge.turn()
-
-    def incidents(self) -> list[Incident]:
-        """As they are stored, oldest first."""
-        found = [msgspec.json.decode(each.body, type=Incident) for each in self.store.documents("incident")]
-        return found[::-1]
-
-
-def faulty(folder: Path, fault: str | None, **settings: Any) -> tuple[Loop, int]:
-    """A job that ran well for 20 s and with this fault for 10 s: the loop over it, and when it began."""
-    watched = Watched(folder / "job", ranks=4)
-    watched.until(20)
-    onset = watched.now_ns
-    if fault is not None:
-        watched.job.service.switch(f"{fault} on")
-    watched.until(30)
-    return Loop(folder, watched, **settings), onset
 
 
 @pytest.mark.parametrize(("fault", "condition", "rule", "ranks"), FAULTS)
@@ -160,3 +42,226 @@ def test_the_card_names_the_cause_and_the_ranks(
     assert incident.state == "open"
     assert [each.rule for each, _ in loop.told] == [rule]
     assert loop.store.get("report", incident.report or "") is not None
+
+
+@pytest.fixture(scope="module")
+def slow(tmp_path_factory: pytest.TempPathFactory) -> Played:
+    """Rank 1 waits for its loader."""
+    return played(tmp_path_factory.mktemp("slow"), "loader-stall#1:severe")
+
+
+@pytest.fixture(scope="module")
+def well(tmp_path_factory: pytest.TempPathFactory) -> Played:
+    """Nothing is wrong."""
+    return played(tmp_path_factory.mktemp("well"), None)
+
+
+def test_an_alarm_that_no_report_confirms_is_dismissed_and_told_to_nobody(
+    well: Played, tmp_path: Path
+) -> None:
+    loop = well.loop(tmp_path)
+    loop.alarm("step-slow", well.onset_ns)
+    loop.traces()
+    (incident,) = loop.incidents()
+    assert not loop.told
+    assert (incident.state, incident.severity, incident.rule) == ("closed", "info", None)
+    assert incident.history[-1].what.startswith("not confirmed: the report says healthy")
+    assert loop.judge.telling.num_dismissed == 1
+    assert [each[2] for each in loop.store.summarised] == [1]
+
+
+def test_steps_that_did_slow_are_told_though_no_cause_is_known(well: Played, tmp_path: Path) -> None:
+    """A fact of the job itself (a device fault, say) is not dismissed because nothing costs time."""
+    loop = well.loop(tmp_path)
+    loop.alarm("ecc-uncorrected", well.onset_ns, level="resource", severity="critical", text="3 errors")
+    ((incident, report),) = loop.told
+    assert (incident.rule, incident.card, incident.severity) == (None, None, "critical")
+    assert incident.title == "3 errors"
+    assert report.verdict.class_ in ("undecided", "healthy")
+    assert not loop.asking.asked
+
+
+def test_a_second_alarm_of_the_same_cause_joins(slow: Played, tmp_path: Path) -> None:
+    loop = slow.loop(tmp_path)
+    loop.alarm("data-wait-up", slow.onset_ns, 1)
+    loop.alarm("step-slow", slow.onset_ns + NS)  # while the capture is under way
+    loop.traces()
+    loop.alarm("tokens-falling", slow.onset_ns + 2 * NS)  # behind the card
+    (incident,) = loop.incidents()
+    assert len(incident.alarms) == 3
+    assert len(loop.told) == 1
+    assert len(loop.asking.asked) == 1
+    assert (loop.judge.num_incidents, loop.judge.num_joined) == (1, 2)
+
+
+def test_another_cause_is_another_incident(slow: Played, tmp_path: Path) -> None:
+    loop = slow.loop(tmp_path)
+    loop.alarm("data-wait-up", slow.onset_ns, 1)
+    loop.traces()
+    loop.alarm("xid", slow.onset_ns + 3 * NS, 0, level="resource", severity="critical", text="Xid 79")
+    rules = [each.rule for each in loop.incidents()]
+    assert rules == ["input-starvation", None]
+    assert [each.title for each, _ in loop.told] == [
+        "The device waits for its next batch (ranks 1)",
+        "Xid 79",
+    ]
+
+
+def test_an_alarm_whose_look_finds_the_known_cause_joins_it(slow: Played, tmp_path: Path) -> None:
+    loop = slow.loop(tmp_path)
+    loop.alarm("data-wait-up", slow.onset_ns, 1)
+    loop.traces()
+    loop.alarm("communication-up", slow.onset_ns + 4 * NS, 0)  # rank 0 waits for rank 1
+    loop.traces()
+    assert len(loop.incidents()) == 1
+    assert len(loop.told) == 1
+
+
+def test_a_card_without_a_trace_says_so(slow: Played, tmp_path: Path) -> None:
+    loop = slow.loop(tmp_path)
+    loop.asking.refusal = "no capture: 12 captures in the last hour, the budget is 12; wait"
+    loop.alarm("data-wait-up", slow.onset_ns, 1)
+    ((incident, report),) = loop.told
+    assert (incident.rule, incident.about.ranks) == ("input-starvation", (1,))
+    assert (incident.capture.state, incident.capture.why) == ("refused", loop.asking.refusal)
+    (card,) = [each for each in report.cards if each.id == "input-starvation"]
+    assert card.notes[-1] == f"Without a trace, from marks and counters alone: {loop.asking.refusal}"
+
+
+def test_traces_that_do_not_come_are_waited_for_only_so_long(slow: Played, tmp_path: Path) -> None:
+    loop = slow.loop(tmp_path)
+    loop.alarm("data-wait-up", slow.onset_ns, 1)
+    loop.ahead_ns = 19 * NS
+    loop.judge.turn()
+    assert not loop.told
+    loop.ahead_ns = 61 * NS  # 24 slow steps may take longer than 20 s
+    loop.judge.turn()
+    ((incident, _),) = loop.told
+    assert (incident.capture.state, incident.capture.why) == ("failed", "no traces in time")
+    loop.traces()  # late: the report is the better one, and nobody is told again
+    assert len(loop.told) == 1
+    (incident,) = loop.incidents()
+    assert incident.capture.state == "done"
+    assert incident.report != loop.told[0][0].report
+
+
+def test_a_capture_that_failed_says_why(slow: Played, tmp_path: Path) -> None:
+    loop = slow.loop(tmp_path)
+    loop.alarm("data-wait-up", slow.onset_ns, 1)
+    row = loop.store.runs()[0]
+    loop.feed.tell("capture", Made(1, row.job, row.run, "failed", refusal="rank 1 ended"))
+    loop.judge.turn()
+    ((incident, report),) = loop.told
+    assert incident.capture.why == "rank 1 ended"
+    assert "rank 1 ended" in report.cards[0].notes[-1]
+
+
+def test_a_hang_asks_for_stacks_and_for_no_trace(slow: Played, tmp_path: Path) -> None:
+    loop = slow.loop(tmp_path)
+    loop.alarm("hang", slow.onset_ns, level="task", severity="critical", text="no step for 30 s")
+    assert (len(loop.asking.stacks), loop.asking.asked, loop.told) == (1, [], [])
+    job = loop.store.runs()[0].job
+    loop.feed.tell("batches", (Lines("a", 1, "h", "stacks", "1", [1], ["x"], {"job": job}),))
+    loop.judge.turn()
+    assert not loop.told  # those of other ranks come a moment later
+    loop.ahead_ns = 2 * NS
+    loop.judge.turn()
+    ((incident, _),) = loop.told
+    assert (incident.severity, incident.title) == ("critical", "no step for 30 s")
+    assert not loop.asking.asked
+
+
+def test_an_incident_ends_with_its_alarms_and_takes_them_up_again(slow: Played, tmp_path: Path) -> None:
+    loop = slow.loop(tmp_path)
+    first = loop.alarm("data-wait-up", slow.onset_ns, 1)
+    second = loop.alarm("step-slow", slow.onset_ns)
+    loop.traces()
+    loop.over(first)
+    assert loop.incidents()[0].ended_ns is None
+    loop.over(second)
+    assert loop.incidents()[0].ended_ns == loop.judge.now_ns()
+    loop.ahead_ns += 60 * NS
+    again = loop.alarm("data-wait-up", slow.onset_ns + 60 * NS, 1)
+    (incident,) = loop.incidents()
+    assert (incident.ended_ns, len(incident.alarms), len(loop.told)) == (None, 3, 1)
+    loop.over(again)
+    loop.ahead_ns += 601 * NS
+    loop.judge.turn()
+    loop.alarm("data-wait-up", slow.onset_ns + 700 * NS, 1)
+    assert len(loop.incidents()) == 2
+
+
+def test_hints_and_explained_alarms_open_nothing(well: Played, tmp_path: Path) -> None:
+    loop = well.loop(tmp_path)
+    loop.alarm("busy-power-falling", well.onset_ns, pages=False)
+    loop.alarm("rank-slow", well.onset_ns, 1, inhibited_by="xid-1")
+    assert not loop.incidents()
+    assert len(loop.store.documents("alarm")) == 2
+
+
+def test_every_step_of_the_loop_is_in_the_history_with_its_time(slow: Played, tmp_path: Path) -> None:
+    loop = slow.loop(tmp_path)
+    loop.alarm("data-wait-up", slow.onset_ns, 1)
+    row = loop.store.runs()[0]
+    loop.feed.tell("capture", Made(1, row.job, row.run, "recording", (40, 43)))
+    loop.traces()
+    (incident,) = loop.incidents()
+    assert [each.what for each in incident.history] == [
+        "alarm data-wait-up: data-wait-up",
+        "looked at without a trace: input-starvation",
+        "capture 1 asked: 4 steps",
+        "capture 1 is armed, steps 40 to 43",
+        "traces of capture 1 are here",
+        "card: input-starvation (high)",
+    ]
+    assert [each.at_ns for each in incident.history] == sorted(each.at_ns for each in incident.history)
+
+
+def test_a_server_that_was_killed_takes_up_its_incidents_and_tells_nothing_twice(
+    slow: Played, tmp_path: Path
+) -> None:
+    loop = slow.loop(tmp_path)
+    loop.alarm("data-wait-up", slow.onset_ns, 1)  # a capture is asked; the server dies here
+    loop.judge = loop.another()
+    loop.judge.resume()
+    loop.judge.turn()
+    assert len(loop.asking.asked) == 2
+    loop.traces()
+    assert [each.rule for each, _ in loop.told] == ["input-starvation"]
+    loop.judge.stop()
+
+    # Nobody took the card before it died again: it is told once more, under the same id.
+    loop.judge = loop.another()
+    loop.judge.resume()
+    assert [each.id for each, _ in loop.told] == [loop.incidents()[0].id] * 2
+    loop.judge.stop()
+
+    # Now a channel took it.
+    (incident,) = loop.incidents()
+    told = msgspec.structs.replace(incident, told_ns=loop.judge.now_ns())
+    loop.store.put("incident", told.id, msgspec.json.encode(told), job=told.about.job, at_ns=told.opened_ns)
+    loop.judge = loop.another()
+    loop.judge.resume()
+    loop.alarm("data-wait-up", slow.onset_ns + NS, 1)
+    loop.alarm("step-slow", slow.onset_ns + NS)
+    assert len(loop.told) == 2
+    (incident,) = loop.incidents()
+    assert len(incident.alarms) == 3
+
+
+def test_what_cannot_be_diagnosed_is_still_an_incident(slow: Played, tmp_path: Path) -> None:
+    loop = slow.loop(tmp_path)
+    loop.judge.feed.tell("alarm", _of_nobody(loop))
+    loop.judge.turn()
+    (incident,) = loop.incidents()
+    assert incident.history[-1].what == "no job: nothing to diagnose"
+    assert not loop.looks
+
+
+def _of_nobody(loop: Loop) -> object:
+    from stepscope.model.alarm import About, Alarm
+
+    return Alarm(
+        id="x", condition="xid", level="resource", severity="critical", about=About(hosts=("n1",)),
+        onset_ns=1, seen_ns=2, text="Xid 79 on n1",
+    )  # fmt: skip

@@ -7,16 +7,18 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Literal, Protocol
 
+from msgspec import structs
+
 from stepscope.act.capture.request import Request
 from stepscope.model.alarm import SEVERITIES, About, Alarm
-from stepscope.model.incident import Incident, Noted
+from stepscope.model.incident import CaptureOf, Incident, Noted
 from stepscope.model.report import Report
 from stepscope.rules import Catalog
 from stepscope.server.judge.relation import Family, explains, family_of
 from stepscope.server.judge.verdict import Verdict
 
 Phase = Literal["look", "stacks", "capture", "over"]
-"""`look`: to be diagnosed now. `stacks`, `capture`: waits for what was asked. `over`: the verdict is there."""
+"""`look`: to be diagnosed now. `stacks`, `capture`: waits for what was asked. `over`: there is a verdict."""
 
 
 class CaptureMade(Protocol):
@@ -60,7 +62,7 @@ class Case:
     is_opened: bool = False
     phase: Phase = "look"
     until_ns: int | None = None
-    capture: int | None = None
+    captured: CaptureOf = field(default_factory=CaptureOf)
     report: Report | None = None
     verdict: Verdict | None = None
     told: str | None = None
@@ -101,6 +103,12 @@ class Case:
         ends = [each.end_ns for each in self.alarms.values()]
         return None if None in ends else max(end for end in ends if end is not None)
 
+    def stands(self, incident: Incident) -> Incident:
+        """The incident with the alarms and the capture that this case has now."""
+        return structs.replace(
+            incident, alarms=tuple(self.alarms), ended_ns=self.ended_ns, capture=self.captured
+        )
+
     @property
     def rule(self) -> str | None:
         return self.told or (self.verdict.rule if self.verdict is not None else None)
@@ -123,7 +131,7 @@ class Case:
 
 
 def _meet(one: About, other: About) -> bool:
-    """Whether two alarms may be about the same: ranks, devices and hosts that both name have one in common."""
+    """Whether two alarms may be about the same: of what both name they have one in common."""
     pairs = ((one.ranks, other.ranks), (one.devices, other.devices), (one.hosts, other.hosts))
     return all(not (mine and theirs) or bool(set(mine) & set(theirs)) for mine, theirs in pairs)
 
@@ -154,6 +162,7 @@ def incident_of_case(case: Case, now_ns: int) -> Incident:
         onset_step=first.steps[0] if first.steps else None,
         opened_ns=now_ns,
         alarms=tuple(case.alarms),
+        capture=case.captured,
         history=(
             Noted(at_ns=first.seen_ns, what=f"alarm {first.condition}: {first.text}".rstrip(": ")),
             *case.notes,

@@ -20,7 +20,7 @@ from stepscope.act.capture.request import Request
 from stepscope.model.alarm import Alarm
 from stepscope.model.batch import Batch, Lines
 from stepscope.model.error import StepscopeError
-from stepscope.model.incident import CaptureOf, Incident, Noted
+from stepscope.model.incident import CaptureOf, Noted
 from stepscope.model.report import Report
 from stepscope.model.text import Lang
 from stepscope.offline.stored import Asked, Window
@@ -208,14 +208,14 @@ class Judge:
         self.num_joined += 1
         was = case.ended_ns
         case.alarms[alarm.id] = alarm
-        self._amend(case, lambda i: i, f"alarm {alarm.condition} joins: {alarm.text}".rstrip(": "))
+        self._amend(case, f"alarm {alarm.condition} joins: {alarm.text}".rstrip(": "))
         self._note_end(case, was)
 
     def _note_end(self, case: Case, was: int | None) -> None:
         now = case.ended_ns
         if (now is None) != (was is None):
             what = "its alarms hold again" if now is None else "its alarms are over"
-            self._amend(case, lambda i: i, what)
+            self._amend(case, what)
 
     def _newest_run(self, alarm: Alarm) -> str | None:
         rows = self.store.runs(alarm.about.job) if alarm.about.job is not None else ()
@@ -232,28 +232,22 @@ class Judge:
                     n: a if a.end_ns is not None else msgspec.structs.replace(a, end_ns=end)
                     for n, a in case.alarms.items()
                 }
-                self._amend(case, lambda i: i, "the run ended")
+                self._amend(case, "the run ended")
 
     def _capture(self, made: CaptureMade) -> None:
-        case = next((c for c in self.cases if c.capture == made.id and c.capture is not None), None)
+        case = next((c for c in self.cases if c.captured.id == made.id), None)
         if case is None or case.is_dismissed:
             return
         if made.state in ("failed", "refused"):
             self._without(case, made.state, made.refusal or made.state)
         elif made.state == "done":
-            steps = made.steps
-            self._amend(
-                case,
-                lambda i: msgspec.structs.replace(
-                    i, capture=CaptureOf(state="done", id=made.id, steps=steps, ranks=made.ranks)
-                ),
-                f"traces of capture {made.id} are here",
-            )
+            case.captured = CaptureOf(state="done", id=made.id, steps=made.steps, ranks=made.ranks)
+            self._amend(case, f"traces of capture {made.id} are here")
             traces = self.store.traces(made.job, made.run, made.id)
             self._joint(case, traces)
         elif made.state == "recording":
             steps_ = "" if made.steps is None else f", steps {made.steps[0]} to {made.steps[1]}"
-            self._amend(case, lambda i: i, f"capture {made.id} is armed{steps_}")
+            self._amend(case, f"capture {made.id} is armed{steps_}")
 
     # ── what it does ──
 
@@ -271,18 +265,13 @@ class Judge:
             self.num_incidents += 1
             opened(self.store, self.feed, incident_of_case(case, self.now_ns()))
 
-    def _amend(self, case: Case, change: Callable[[Incident], Incident], *what: str) -> Incident | None:
-        noted = tuple(Noted(at_ns=self.now_ns(), what=each) for each in what)
-        if not case.is_opened:
-            case.notes += noted
-            return None
-
-        def whole(incident: Incident) -> Incident:
-            return msgspec.structs.replace(
-                change(incident), alarms=tuple(case.alarms), ended_ns=case.ended_ns
-            )
-
-        return amended(self.store, self.feed, case.id, whole, *noted)
+    def _amend(self, case: Case, what: str) -> None:
+        """A line for its history, and how it stands now."""
+        noted = Noted(at_ns=self.now_ns(), what=what)
+        if case.is_opened:
+            amended(self.store, self.feed, case.id, case.stands, noted)
+        else:
+            case.notes.append(noted)
 
     def _report(self, case: Case, traces: tuple[str, ...]) -> tuple[Report, Seen]:
         assert case.job is not None
@@ -303,7 +292,7 @@ class Judge:
         case.phase = "over"
         if case.job is None or case.run is None:
             self._open(case)
-            self._amend(case, lambda i: i, "no job: nothing to diagnose")
+            self._amend(case, "no job: nothing to diagnose")
             self.telling.without_report(case)
             return
         try:
@@ -311,27 +300,20 @@ class Judge:
         except (StepscopeError, OSError) as error:
             self.num_failed += 1
             self._open(case)
-            self._amend(case, lambda i: i, f"no diagnosis: {error}")
+            self._amend(case, f"no diagnosis: {error}")
             self.telling.without_report(case)
             return
         verdict = self._verdict(case, report, seen)
         case.report, case.verdict, case.onset_step = report, verdict, seen.onset_step
-        same = next(
-            (other for other in self._others(case) if verdict.rule and other.rule == verdict.rule), None
-        )
-        if same is not None and not case.is_opened:
-            self.cases.remove(case)
-            for alarm in case.alarms.values():
-                self._join(same, alarm)
+        if not case.is_opened and self._joined_known(case, verdict, is_last=False):
             return
-        self._open(case)
-        self._amend(case, lambda i: i, f"looked at without a trace: {verdict.rule or verdict.outcome}")
+        self._amend(case, f"looked at without a trace: {verdict.rule or verdict.outcome}")
         if case.family.asks != "trace":
-            self.telling.verdict(case, report, verdict, onset_step=seen.onset_step)
+            self._tell(case, seen)
             return
         request = wanted(report, slowest=verdict.ranks)
         if verdict.is_sure:
-            self.telling.verdict(case, report, verdict, onset_step=seen.onset_step)
+            self._tell(case, seen)
             if request is None:
                 return
         self._ask(case, request or Request(num_steps=FEW_STEPS + 1), seen)
@@ -350,20 +332,15 @@ class Judge:
         except StepscopeError as error:
             self._without(case, "refused", str(error))
             return
-        case.capture = made.id
+        case.captured = CaptureOf(id=made.id, ranks=made.ranks)
         if made.state in ("failed", "refused"):
             self._without(case, made.state, made.refusal or made.state)
             return
         slow = (seen.step_ns or 0) * self.settings.capture_steps
         wait = min(max(self.settings.capture_ns, slow), self.settings.most_capture_ns)
         case.phase, case.until_ns = "capture", self.now_ns() + wait
-        self._amend(
-            case,
-            lambda i: msgspec.structs.replace(
-                i, capture=CaptureOf(state="asked", id=made.id, ranks=made.ranks)
-            ),
-            f"capture {made.id} asked: {request.num_steps} steps",
-        )
+        case.captured = CaptureOf(state="asked", id=made.id, ranks=made.ranks)
+        self._amend(case, f"capture {made.id} asked: {request.num_steps} steps")
 
     def _ask_stacks(self, case: Case) -> None:
         assert case.job is not None or case.run is None
@@ -374,7 +351,7 @@ class Judge:
                 case.job, case.run, by="stepscope", why=f"incident {case.id}: {case.first.condition}"
             ):
                 case.phase, case.until_ns = "stacks", self.now_ns() + self.settings.stacks_ns
-                self._amend(case, lambda i: i, "stacks of the ranks asked")
+                self._amend(case, "stacks of the ranks asked")
 
     def _waited(self, case: Case) -> None:
         """What was asked did not come in time."""
@@ -386,16 +363,10 @@ class Judge:
     def _without(self, case: Case, state: str, why: str) -> None:
         """The card without a trace, which says so. Traces that come later are looked at all the same."""
         was, case.phase, case.until_ns = case.phase, "over", None
-        self._amend(
-            case,
-            lambda i: msgspec.structs.replace(
-                i,
-                capture=msgspec.structs.replace(
-                    i.capture, state="refused" if state == "refused" else "failed", why=why, id=case.capture
-                ),
-            ),
-            f"no trace: {why}",
+        case.captured = msgspec.structs.replace(
+            case.captured, state="refused" if state == "refused" else "failed", why=why
         )
+        self._amend(case, f"no trace: {why}")
         if case.told is None and case.report is not None and case.verdict is not None:
             seen = Seen(None, case.onset_step, None)
             if was == "capture":
@@ -403,7 +374,7 @@ class Judge:
                 with contextlib.suppress(StepscopeError, OSError):
                     case.report, seen = self._report(case, ())
                     case.verdict = self._verdict(case, case.report, seen)
-            self.telling.verdict(case, case.report, case.verdict, onset_step=seen.onset_step, no_trace=why)
+            self._tell(case, seen, no_trace=why)
 
     def _joint(self, case: Case, traces: tuple[str, ...]) -> None:
         """Marks, counters, logs and traces together: the verdict."""
@@ -416,7 +387,31 @@ class Judge:
             return
         verdict = self._verdict(case, report, seen)
         case.report, case.verdict = report, verdict
-        self.telling.verdict(case, report, verdict, onset_step=seen.onset_step)
+        self._tell(case, seen)
+
+    def _tell(self, case: Case, seen: Seen, no_trace: str | None = None) -> None:
+        """The verdict that a case has now."""
+        assert case.report is not None
+        assert case.verdict is not None
+        if not case.is_opened:
+            if self._joined_known(case, case.verdict, is_last=True):
+                return
+            self._open(case)
+        self.telling.verdict(case, case.report, case.verdict, onset_step=seen.onset_step, no_trace=no_trace)
+
+    def _joined_known(self, case: Case, verdict: Verdict, *, is_last: bool) -> bool:
+        """Whether its alarms joined another incident: one of the same cause, or, where nothing more will be
+        recorded, one whose cause is all that the report shows."""
+        shown = {card.id for card in case.report.cards} if case.report is not None else set()
+        for other in self._others(case):
+            is_same = other.rule is not None and other.rule == verdict.rule
+            is_all = is_last and verdict.outcome != "confirmed" and other.rule in shown
+            if other.rule and (is_same or (is_all and case.family.asks == "trace")):
+                self.cases.remove(case)
+                for alarm in case.alarms.values():
+                    self._join(other, alarm)
+                return True
+        return False
 
     def resume(self) -> None:
         """Take up the incidents that are open in the store: nothing is told twice."""

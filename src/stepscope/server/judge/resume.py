@@ -31,7 +31,7 @@ def cases_of(store: Store, now_ns: int, cool_down_ns: int) -> list[tuple[Case, I
             {each: _alarm(store, each, incident) for each in incident.alarms},
             is_opened=True,
             phase="look" if incident.report is None else "over",
-            capture=incident.capture.id,
+            captured=incident.capture,
             told=None if incident.report is None else incident.rule or "",
             num_reports=_num_reports(incident),
         )

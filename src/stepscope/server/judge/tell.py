@@ -70,7 +70,7 @@ class Telling:
                     hosts=hosts or about.hosts,
                 )
             return replace(
-                i,
+                case.stands(i),
                 about=about,
                 severity=verdict.severity,
                 title=verdict.title.en,
@@ -81,8 +81,6 @@ class Telling:
                 onset_step=onset_step if onset_step is not None else i.onset_step,
                 report=place,
                 card=card,
-                alarms=tuple(case.alarms),
-                ended_ns=case.ended_ns,
             )
 
         rule = verdict.rule or ""
@@ -118,13 +116,11 @@ class Telling:
             self._store,
             self._feed,
             case.id,
-            lambda i: replace(
-                i, severity="info", state="closed", closed_ns=now, report=place, ended_ns=case.ended_ns
-            ),
+            lambda i: replace(case.stands(i), severity="info", state="closed", closed_ns=now, report=place),
             Noted(at_ns=now, what=verdict.why),
         )
-        if case.capture is not None and case.job is not None and case.run is not None:
-            self._store.summarise_traces(case.job, case.run, case.capture)
+        if case.captured.id is not None and case.job is not None and case.run is not None:
+            self._store.summarise_traces(case.job, case.run, case.captured.id)
 
     def _keep(self, case: Case, report: Report) -> str:
         case.num_reports += 1

@@ -86,8 +86,8 @@ def judged(
 
 
 def _own(card: Card, report: Report, catalog: Catalog) -> list[Finding] | None:
-    """The findings of a card's own rule, `None` where it is nothing to tell anybody: health, or too little."""
-    if card.id not in {each.id for each in catalog} or catalog[card.id].verdict in ("healthy",):
+    """The findings of a card's own rule, `None` where it is nothing to tell: health, or too little."""
+    if card.id not in {each.id for each in catalog} or catalog[card.id].verdict == "healthy":
         return None
     own = [each for each in report.findings if each.rule == card.id and each.explained_by is None]
     worth = [
@@ -117,19 +117,17 @@ def _rank_of(
 def _confirmed(card: Card, own: Sequence[Finding], alarms: Sequence[Alarm], catalog: Catalog) -> Verdict:
     rule = catalog[card.id]
     ranks = tuple(sorted({rank for each in own for rank in each.subject.ranks}))
-    severity = max((each.severity for each in own), key=lambda each: _ORDER[each])
+    severity: AlarmSeverity = max((each.severity for each in own), key=lambda each: _ORDER[each])
     titles = {}
     for lang in ("en", "zh"):
         title = rule.title.en if lang == "en" else rule.title.zh
         form = _RANKS.en if lang == "en" else _RANKS.zh
         named = (", " if lang == "en" else "、").join(runs(ranks))
         titles[lang] = form.format(title=title, ranks=named) if ranks else title
-    hard = max(
-        (a.severity for a in alarms if a.level != "performance"), key=lambda s: _ORDER[s], default="info"
-    )
+    hard = [each.severity for each in alarms if each.level != "performance"]
     return Verdict(
         "confirmed",
-        max(severity, hard, key=lambda each: _ORDER[each]),
+        max([severity, *hard], key=lambda each: _ORDER[each]),
         Text(en=titles["en"], zh=titles["zh"]),
         card=card,
         rule=rule.id,
