@@ -66,7 +66,7 @@ def test_an_alarm_that_no_report_confirms_is_dismissed_and_told_to_nobody(
     assert not loop.told
     assert (incident.state, incident.severity, incident.rule) == ("closed", "info", None)
     assert incident.history[-1].what.startswith("not confirmed: the report says healthy")
-    assert loop.judge.telling.num_dismissed == 1
+    assert loop.judge.handling.telling.num_dismissed == 1
     assert [each[2] for each in loop.store.summarised] == [1]
 
 
@@ -91,7 +91,7 @@ def test_a_second_alarm_of_the_same_cause_joins(slow: Played, tmp_path: Path) ->
     assert len(incident.alarms) == 3
     assert len(loop.told) == 1
     assert len(loop.asking.asked) == 1
-    assert (loop.judge.num_incidents, loop.judge.num_joined) == (1, 2)
+    assert (loop.judge.handling.num_incidents, loop.judge.handling.num_joined) == (1, 2)
 
 
 def test_another_cause_is_another_incident(slow: Played, tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ def test_a_server_that_was_killed_takes_up_its_incidents_and_tells_nothing_twice
     loop = slow.loop(tmp_path)
     loop.alarm("data-wait-up", slow.onset_ns, 1)  # a capture is asked; the server dies here
     loop.judge = loop.another()
-    loop.judge.resume()
+    loop.judge.handling.resume()
     loop.judge.turn()
     assert len(loop.asking.asked) == 2
     loop.traces()
@@ -232,7 +232,7 @@ def test_a_server_that_was_killed_takes_up_its_incidents_and_tells_nothing_twice
 
     # Nobody took the card before it died again: it is told once more, under the same id.
     loop.judge = loop.another()
-    loop.judge.resume()
+    loop.judge.handling.resume()
     assert [each.id for each, _ in loop.told] == [loop.incidents()[0].id] * 2
     loop.judge.stop()
 
@@ -241,7 +241,7 @@ def test_a_server_that_was_killed_takes_up_its_incidents_and_tells_nothing_twice
     told = msgspec.structs.replace(incident, told_ns=loop.judge.now_ns())
     loop.store.put("incident", told.id, msgspec.json.encode(told), job=told.about.job, at_ns=told.opened_ns)
     loop.judge = loop.another()
-    loop.judge.resume()
+    loop.judge.handling.resume()
     loop.alarm("data-wait-up", slow.onset_ns + NS, 1)
     loop.alarm("step-slow", slow.onset_ns + NS)
     assert len(loop.told) == 2

@@ -84,6 +84,7 @@ class Worker:
                 [sys.executable, "-m", "stepscope.server.judge.work", str(self._bounds.bytes)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,  # what it has to say is in its answer
                 env={name: os.environ[name] for name in KEPT if name in os.environ}
                 | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
                 start_new_session=True,  # Ctrl-C is the server's to hear
