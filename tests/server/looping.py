@@ -54,9 +54,9 @@ class Asking:
         self.asked.append(request)
         return Made(len(self.asked), job, run, "agreeing", ranks=(0, 1, 2, 3))
 
-    def ask_stacks(self, job: str, run: str, *, by: str, why: str) -> bool:
+    def ask_stacks(self, job: str, run: str) -> tuple[int, ...]:
         self.stacks.append(job)
-        return True
+        return (0, 1)
 
     def make(self) -> Made:
         """What was asked last, done."""

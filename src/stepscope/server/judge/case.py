@@ -45,8 +45,8 @@ class Captures(Protocol):
 
     def ask(self, job: str, run: str, request: Request, *, by: str, why: str) -> CaptureMade: ...
 
-    def ask_stacks(self, job: str, run: str, *, by: str, why: str) -> bool:
-        """Whether anybody was asked."""
+    def ask_stacks(self, job: str, run: str) -> Collection[int]:
+        """The ranks that were asked; their stacks come as `Lines` of the log `stacks`."""
         ...
 
 

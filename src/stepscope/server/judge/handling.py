@@ -174,9 +174,7 @@ class Handling:
         if case.job is None or case.run is None:
             return
         with contextlib.suppress(StepscopeError):
-            if self.captures.ask_stacks(
-                case.job, case.run, by="stepscope", why=f"incident {case.id}: {case.first.condition}"
-            ):
+            if self.captures.ask_stacks(case.job, case.run):
                 case.phase, case.until_ns = "stacks", self.now_ns() + self.settings.stacks_ns
                 self.amend(case, "stacks of the ranks asked")
 
