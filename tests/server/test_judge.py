@@ -3,12 +3,17 @@ job."""
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from stepscope.model.alarm import About, Alarm
 from stepscope.model.batch import Lines
+from stepscope.model.mark import RankMarks
+from stepscope.server.judge import Judge, Worker
+from tests.agent.agents import until
 from tests.server.looping import NS, Loop, Made, Played, faulty, played
 
 FAULTS = (
@@ -251,17 +256,57 @@ def test_a_server_that_was_killed_takes_up_its_incidents_and_tells_nothing_twice
 
 def test_what_cannot_be_diagnosed_is_still_an_incident(slow: Played, tmp_path: Path) -> None:
     loop = slow.loop(tmp_path)
-    loop.judge.feed.tell("alarm", _of_nobody(loop))
+    loop.feed.tell(
+        "alarm",
+        Alarm(
+            id="x", condition="xid", level="resource", severity="critical", about=About(hosts=("n1",)),
+            onset_ns=1, seen_ns=2, text="Xid 79 on n1",
+        ),
+    )  # fmt: skip
     loop.judge.turn()
     (incident,) = loop.incidents()
     assert incident.history[-1].what == "no job: nothing to diagnose"
     assert not loop.looks
 
 
-def _of_nobody(loop: Loop) -> object:
-    from stepscope.model.alarm import About, Alarm
-
+def _warning(loop: Loop, condition: str, onset_ns: int) -> Alarm:
+    row = loop.store.runs()[0]
     return Alarm(
-        id="x", condition="xid", level="resource", severity="critical", about=About(hosts=("n1",)),
-        onset_ns=1, seen_ns=2, text="Xid 79 on n1",
+        id=condition, condition=condition, level="performance", severity="warning", text="w", seen_ns=1,
+        about=About(job=row.job, run=row.run, ranks=(1,)), onset_ns=onset_ns,
     )  # fmt: skip
+
+
+def test_in_its_own_thread_and_with_its_own_process_it_tells_the_same(slow: Played, tmp_path: Path) -> None:
+    loop = slow.loop(tmp_path)
+    loop.judge.stop()
+    with contextlib.closing(Worker()) as worker:
+        loop.judge = Judge(loop.store, loop.feed, loop.asking, worker.diagnose, lambda: slow.watched.now_ns)
+        loop.judge.start()
+        loop.feed.tell("alarm", _warning(loop, "data-wait-up", slow.onset_ns))
+        assert until(lambda: bool(loop.asking.asked))
+        loop.feed.tell("capture", loop.asking.make())
+        assert until(lambda: bool(loop.told))
+        loop.judge.stop()
+    ((incident, report),) = loop.told
+    assert (incident.rule, incident.about.ranks) == ("input-starvation", (1,))
+    assert incident.about.devices == report.findings[0].subject.devices
+    assert worker.num_started == 1
+
+
+def test_a_fault_in_one_case_ends_neither_the_loop_nor_its_incident(slow: Played, tmp_path: Path) -> None:
+    loop = slow.loop(tmp_path)
+    marks, loop.store.marks = loop.store.marks, _fails  # type: ignore[method-assign]
+    loop.judge.start()
+    loop.feed.tell("alarm", _warning(loop, "step-slow", slow.onset_ns))
+    assert until(lambda: loop.judge.handling.num_failed == 1)
+    (incident,) = loop.incidents()
+    assert incident.history[-1].what == "no diagnosis: a fault of stepscope (RuntimeError: a fault of ours)"
+    loop.store.marks = marks  # type: ignore[method-assign]
+    loop.feed.tell("alarm", _warning(loop, "data-wait-up", slow.onset_ns))
+    assert until(lambda: len(loop.asking.asked) == 1)
+    loop.judge.stop()
+
+
+def _fails(*given: object) -> tuple[RankMarks, ...]:
+    raise RuntimeError("a fault of ours")

@@ -125,10 +125,7 @@ class Handling:
         try:
             report, seen = self._report(case, ())
         except (StepscopeError, OSError) as error:
-            self.num_failed += 1
-            self.open(case)
-            self.amend(case, f"no diagnosis: {error}")
-            self.telling.without_report(case)
+            self.failed(case, str(error))
             return
         verdict = self._verdict(case, report, seen)
         case.report, case.verdict, case.onset_step = report, verdict, seen.onset_step
@@ -168,6 +165,15 @@ class Handling:
         case.phase, case.until_ns = "capture", self.now_ns() + wait
         case.captured = CaptureOf(state="asked", id=made.id, ranks=made.ranks)
         self.amend(case, f"capture {made.id} asked: {request.num_steps} steps")
+
+    def failed(self, case: Case, why: str) -> None:
+        """There is no diagnosis: the incident is told as its alarms have it."""
+        self.num_failed += 1
+        case.phase, case.until_ns = "over", None
+        self.open(case)
+        self.amend(case, f"no diagnosis: {why}")
+        if case.told is None:
+            self.telling.without_report(case)
 
     def ask_stacks(self, case: Case) -> None:
         assert case.job is not None or case.run is None

@@ -75,11 +75,8 @@ class Judge:
                 with contextlib.suppress(queue.Empty):
                     self._handle(*self._inbox.get(timeout=0.25))
                 self.turn()
-            except Exception:  # noqa: BLE001  the loop must live: the case that failed is over
+            except Exception:  # noqa: BLE001  the loop must live
                 self.handling.num_failed += 1
-                for case in self.handling.cases:
-                    if case.phase == "look":
-                        case.phase = "over"
 
     def turn(self) -> None:
         """Everything that can be done now."""
@@ -102,12 +99,19 @@ class Judge:
         self.handling.cases = [each for each in self.handling.cases if not self._is_forgotten(each, now)]
         for case in self.handling.cases:
             if case.phase == "look":
-                self.handling.look(case)
+                self._guarded(case, self.handling.look)
                 return True
             if case.phase in ("capture", "stacks") and case.until_ns is not None and now >= case.until_ns:
-                self.handling.waited(case)
+                self._guarded(case, self.handling.waited)
                 return True
         return False
+
+    def _guarded(self, case: Case, act: Callable[[Case], None]) -> None:
+        """A fault of ours in one case does not end the others, and its alarms are told all the same."""
+        try:
+            act(case)
+        except Exception as error:  # noqa: BLE001  see above
+            self.handling.failed(case, f"a fault of stepscope ({type(error).__name__}: {error})")
 
     def _is_forgotten(self, case: Case, now_ns: int) -> bool:
         end = case.ended_ns
@@ -194,7 +198,7 @@ class Judge:
             case.captured = CaptureOf(state="done", id=made.id, steps=made.steps, ranks=made.ranks)
             self.handling.amend(case, f"traces of capture {made.id} are here")
             traces = self.store.traces(made.job, made.run, made.id)
-            self.handling.joint(case, traces)
+            self._guarded(case, lambda each: self.handling.joint(each, traces))
         elif made.state == "recording":
             steps_ = "" if made.steps is None else f", steps {made.steps[0]} to {made.steps[1]}"
             self.handling.amend(case, f"capture {made.id} is armed{steps_}")
