@@ -19,7 +19,19 @@ import click
 from stepscope.model.error import StepscopeError, UsageError
 from stepscope.version import VERSION
 
-VERBS = ("diagnose", "compare", "run", "demo", "doctor", "rules", "explain", "export", "simulate", "agent", "mcp")
+VERBS = (
+    "diagnose",
+    "compare",
+    "run",
+    "demo",
+    "doctor",
+    "rules",
+    "explain",
+    "export",
+    "simulate",
+    "agent",
+    "mcp",
+)
 
 EXIT_OURS = 70
 EXIT_INTERRUPTED = 130

@@ -76,7 +76,7 @@ def command(
     """
     from stepscope.diagnose.compare import compare
     from stepscope.offline import has_native_loader
-    from stepscope.offline.side import Steps, Wish, resolved
+    from stepscope.offline.side import Steps, Wish, redacted, resolved
 
     if (new is None) == (at is None):
         raise click.UsageError("give NEW, or --at STEP to compare BASE before and behind a step")
@@ -91,8 +91,10 @@ def command(
 
     before: Steps | None = base_steps if at is None else (None, at - 1)
     after: Steps | None = new_steps if at is None else (at, None)
-    sides = [resolved(base, wish(before)), resolved(new or base, wish(after))]
-    comparison = compare(*sides, lang=lang, native_loader=has_native_loader())
+    first, second = resolved(base, wish(before)), resolved(new or base, wish(after))
+    comparison = redacted(
+        compare(first, second, lang, native_loader=has_native_loader()), first, second, wish(None)
+    )
     put(comparison, form, lang, output)
     return exit_code(comparison, fail_on)
 

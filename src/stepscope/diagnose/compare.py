@@ -51,9 +51,7 @@ def compare(base: Side, new: Side, lang: Lang = "en", *, native_loader: bool | N
     times = step_times(base, new, basis)
     parts = change.part_changes(base, new)
     told = tuple(
-        NotComparable(
-            what=each.what, base=each.base, new=each.new, text=text.in_(lang), mend=mend.in_(lang)
-        )
+        NotComparable(what=each.what, base=each.base, new=each.new, text=text.in_(lang), mend=mend.in_(lang))
         for each in obstacles
         for text, mend in (word.obstacle(each),)
     )
@@ -175,8 +173,7 @@ def severity_of(share: float) -> Severity:
 def _is_identical(base: Side, new: Side) -> bool:
     """Whether both sides are the same recording of the same steps."""
     digests = [
-        sorted(each.sha256 or "" for each in side.report.inputs if each.error is None)
-        for side in (base, new)
+        sorted(each.sha256 or "" for each in side.report.inputs if each.error is None) for side in (base, new)
     ]
     return (
         bool(digests[0])

@@ -10,8 +10,8 @@ from stepscope.model.comparison import (
     Basis,
     ComparedClass,
     Measure,
-    NotComparable,
     NoiseSource,
+    NotComparable,
     PartChange,
     StepTime,
 )
@@ -35,10 +35,12 @@ MEASURE: Mapping[Measure, Text] = {
 SOURCE: Mapping[NoiseSource, Text] = {
     "both": Text(en="noise of both sides' own steps", zh="噪声取自双方各自的步"),
     "base": Text(
-        en="noise of the base alone: the new side has under three steps", zh="噪声只取自基准：新的一方不足三步"
+        en="noise of the base alone: the new side has under three steps",
+        zh="噪声只取自基准：新的一方不足三步",
     ),
     "new": Text(
-        en="noise of the new side alone: the base has under three steps", zh="噪声只取自新的一方：基准不足三步"
+        en="noise of the new side alone: the base has under three steps",
+        zh="噪声只取自新的一方：基准不足三步",
     ),
     "history": Text(
         en="noise of earlier windows of the job, which differ by more than its steps do",
@@ -140,23 +142,21 @@ def why(
         return Text(
             en="; ".join(each.mend for each in obstacles), zh="；".join(each.mend for each in obstacles)
         )
-    known = [each for each in times if each.measure == (by or "median")]
-    if not known or known[0].low is None or known[0].high is None or known[0].num_independent is None:
+    time = next((each for each in times if each.measure == (by or "median")), None)
+    if time is None or time.low is None or time.high is None or time.num_independent is None:
         return Text(
             en="at least three steps on one side are needed to know the noise",
             zh="至少一边要有三步才能得知噪声",
         )
-    time = known[0]
-    assert time.low is not None and time.high is not None and time.num_independent is not None
-    assert time.source is not None
-    worth = " / ".join(f"{each:.0f}" for each in time.num_independent)
     span = f"{signed(time.low)} … {signed(time.high)}"
+    worth = " / ".join(f"{each:.0f}" for each in time.num_independent)
+    source = SOURCE[time.source or "both"]
     return Text(
         en=f"{MEASURE[time.measure].en} step, 95 % interval {span} from blocks of neighbouring steps drawn "
-        f"again (worth {worth} independent steps); {SOURCE[time.source].en}; a change is outside of the noise "
-        "and at least 2 %",
-        zh=f"{MEASURE[time.measure].zh}步时，对相邻步分块重抽样，95 % 区间 {span}（相当于 {worth} 个独立的步）；"
-        f"{SOURCE[time.source].zh}；超出噪声且不小于 2 % 才算变化",
+        f"again (worth {worth} independent steps); {source.en}; a change is outside of the noise and at "
+        "least 2 %",
+        zh=f"{MEASURE[time.measure].zh}步时，对相邻步分块重抽样，95 % 区间 {span}"
+        f"（相当于 {worth} 个独立的步）；{source.zh}；超出噪声且不小于 2 % 才算变化",
     )
 
 
@@ -182,8 +182,7 @@ def obstacle(each: Unlike) -> tuple[Text, Text]:
             ),
         )
     mend = Text(
-        en="give runs of the same model and batch, or log tokens or samples per second "
-        "to compare by these",
+        en="give runs of the same model and batch, or log tokens or samples per second to compare by these",
         zh="请给出同一模型、同一批大小的运行，或记录每秒 token 数或样本数以便按其比较",
     )
     reasons = {

@@ -1,7 +1,8 @@
-"""The comparison `stepscope.compare/1`: what changed from one run to another, and whether it is more than noise.
+"""The comparison `stepscope.compare/1`: what changed from one run to another, and whether that is more than
+noise.
 
-Times are integer nanoseconds, shares and ratios are 0..1, ranges of steps include both ends; what is not known
-is `None` here and absent in JSON. Differences are new less base: below zero is less time.
+Times are nanoseconds, shares and ratios are 0..1, ranges of steps include both ends; what is not known is
+`None` here and absent in JSON. Differences are new less base: below zero is less time.
 """
 
 from __future__ import annotations

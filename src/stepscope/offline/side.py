@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from stepscope.analyse.compare.side import Side, cut, side_of
 from stepscope.diagnose.command import quoted
 from stepscope.model import redact
+from stepscope.model.comparison import Comparison
 from stepscope.model.error import InputError, UsageError
 from stepscope.model.report import Step
 from stepscope.model.text import Lang
@@ -48,6 +49,18 @@ def resolved(given: str, wish: Wish) -> Side:
         if side is not None:
             return replace(side, name=redact.without_secrets(side.name)[0])
     raise InputError(given, "is nothing that can be compared", "give a trace, a report, a ring or a spool")
+
+
+def redacted(told: Comparison, base: Side, new: Side, wish: Wish) -> Comparison:
+    """The comparison as it may leave: names of sides and settings like the reports that they are of."""
+    inputs = [*base.report.inputs, *new.report.inputs]
+    known = redact.identities_in_path(told.base.name) | redact.identities_in_path(told.new.name)
+    key = (
+        wish.redact_key.encode()
+        if wish.redact_key
+        else redact.key_of_inputs(each.sha256 or each.name for each in inputs)
+    )
+    return redact.redact_report(told, key=key, known=known, keep_identities=wish.keep_identities)
 
 
 def saved_report(given: str, wish: Wish) -> Side | None:

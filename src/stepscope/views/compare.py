@@ -15,7 +15,7 @@ from stepscope.model.comparison import SCHEMA, ComparedClass, ComparedSide, Comp
 from stepscope.model.text import Lang
 from stepscope.views import json
 from stepscope.views.compare_table import WORDS, Shown, tables
-from stepscope.views.label import brackets, colon, joined, word
+from stepscope.views.label import brackets, colon, counted, joined, word
 from stepscope.views.markdown import code, escaped
 from stepscope.views.page import Page
 from stepscope.views.shape import readable
@@ -50,8 +50,8 @@ def _reasons(told: Comparison) -> list[str]:
 
 
 def _side(side: ComparedSide, lang: Lang) -> str:
-    span = "" if side.steps is None else brackets(f"{side.steps[0]}–{side.steps[1]}", lang)
-    steps = f"{side.num_steps} {WORDS['steps'].in_(lang)}{span}"
+    span = "" if side.steps is None else brackets("–".join(map(str, dict.fromkeys(side.steps))), lang)
+    steps = counted(side.num_steps, lang, "step", "steps", "步") + span
     return joined((side.name, steps, side.text.rstrip(".。")), lang)
 
 

@@ -45,7 +45,6 @@ WORDS: Mapping[str, Text] = {
     "config": _T(en="Settings that differ", zh="不同的设置"),
     "findings": _T(en="Findings", zh="发现"),
     "unknown": _T(en="not stated", zh="未写明"),
-    "steps": _T(en="steps", zh="步"),
     "more": _T(en="more in the JSON", zh="项见 JSON"),
 }
 STATUS: Mapping[OpStatus | FindingStatus, Text] = {
@@ -146,7 +145,7 @@ def _ops(told: Comparison, ops: Sequence[OpChange], key: str, most: int, lang: L
             f"{each.base_calls:.4g} → {each.new_calls:.4g}"
             if each.base_calls != each.new_calls
             else f"{each.new_calls:.4g}",
-            "" if each.explains is None else percent(each.explains),
+            "" if each.explains is None else signed(each.explains),
         )
         for each in ops[:most]
     ]

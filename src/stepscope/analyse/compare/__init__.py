@@ -1,1 +1,1 @@
-"""Two runs against each other, in numbers: step times with a noise band, and what of the step changed. Pure."""
+"""Two runs against each other, in numbers: step times with a noise band, and what changed. Pure."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from stepscope.model.comparison import (
     PartChange,
     SignalChange,
 )
-from stepscope.model.report import Accounting, Finding, Operator, OperatorShape, Report
+from stepscope.model.report import Accounting, Collective, Finding, Operator, OperatorShape, Report
 
 MOST_OPS = 20
 LEAST_STEP_SHARE = 0.002
@@ -28,7 +29,6 @@ LEAST_STEP_SHARE = 0.002
 LEAST_OWN_SHARE = 0.05
 """Of the op's own time: an op of the same speed scatters by a few percent."""
 LEAST_EXPLAINABLE = 0.01
-SEVERITY = ("info", "warning", "critical")
 
 
 def mean_step_ns(report: Report) -> float:
@@ -126,7 +126,7 @@ def _op_changes(
         before, after = (op.device_ns / num for op, num in zip(mine, nums, strict=True))
         calls = [op.count / num for op, num in zip(mine, nums, strict=True)]
         by = after - before
-        if not calls[0] and after <= least[0] or not calls[1] and before <= least[1]:
+        if (not calls[0] and after <= least[0]) or (not calls[1] and before <= least[1]):
             continue  # the other side may have it below the last of its list
         if abs(by) < max(LEAST_STEP_SHARE * step, LEAST_OWN_SHARE * min(before, after)):
             continue
@@ -189,32 +189,32 @@ def collective_changes(base: Side, new: Side) -> tuple[CollectiveChange, ...]:
     sides = []
     for side in (base, new):
         num = max((max(row.num_steps, 1) for row in step_rows(side.report)), default=1)
-        rows: dict[tuple[str, int | None], list[object]] = defaultdict(list)
+        rows: dict[tuple[str, int | None], list[Collective]] = defaultdict(list)
         for row in side.report.collectives:
             rows[row.kind, row.bytes].append(row)
         sides.append({key: _collective(of, num) for key, of in rows.items()})
     found = []
     for key in sorted({**sides[0], **sides[1]}, key=lambda each: (each[0], -(each[1] or 0))):
-        told = {}
+        told: dict[str, Any] = {}
         for prefix, of in zip(("base", "new"), sides, strict=True):
             told |= {f"{prefix}_{name}": value for name, value in of.get(key, {"calls": 0.0}).items()}
-        found.append(CollectiveChange(kind=key[0], bytes=key[1], **told))  # type: ignore[arg-type]
+        found.append(CollectiveChange(kind=key[0], bytes=key[1], **told))
     return tuple(found)
 
 
-def _collective(rows: Sequence[object], num_steps: int) -> dict[str, float | int | None]:
-    count = sum(row.count for row in rows)  # type: ignore[attr-defined]
-    told: dict[str, float | int | None] = {"calls": round(count / num_steps, 3)}
+def _collective(rows: Sequence[Collective], num_steps: int) -> dict[str, Any]:
+    count = sum(row.count for row in rows)
+    told: dict[str, Any] = {"calls": round(count / num_steps, 3)}
     for name in ("transfer", "wait"):
         # Sums are over calls and ranks.
         known = [
-            (getattr(row, f"{name}_ns"), row.count * (row.num_ranks or 1))  # type: ignore[attr-defined]
+            (getattr(row, f"{name}_ns"), row.count * (row.num_ranks or 1))
             for row in rows
             if getattr(row, f"{name}_ns") is not None
         ]
         calls = sum(number for _, number in known)
         told[f"{name}_ns"] = round(sum(took for took, _ in known) / calls) if calls else None
-    rates = [r.bus_bytes_per_second for r in rows if r.bus_bytes_per_second]  # type: ignore[attr-defined]
+    rates = [r.bus_bytes_per_second for r in rows if r.bus_bytes_per_second]
     told["bus_bytes_per_second"] = float(np.median(rates)) if rates else None
     return told
 
@@ -238,7 +238,7 @@ def signal_changes(base: Side, new: Side) -> tuple[SignalChange, ...]:
 
 
 def memory_change(base: Side, new: Side) -> MemoryChange | None:
-    """The highest peak of any rank; `None` where a side recorded none, or they are of different recordings."""
+    """The highest peak of any rank; `None` where the sides have none by the same kind of recording."""
     peaks = []
     for side in (base, new):
         of = {

@@ -1,4 +1,4 @@
-"""Whether a step of one side and a step of the other are the same amount of work, and which settings differ."""
+"""Whether steps of both sides are the same amount of work, and which settings differ."""
 
 from __future__ import annotations
 
@@ -38,14 +38,16 @@ def unlike(base: Side, new: Side) -> tuple[Unlike, ...]:
     found: list[Unlike] = []
     devices = [device_models(side.report) for side in (base, new)]
     if all(devices) and devices[0] != devices[1]:
-        found.append(Unlike("device", *(", ".join(sorted(each)) for each in devices)))
+        names = [", ".join(sorted(each)) for each in devices]
+        found.append(Unlike("device", names[0], names[1]))
     worlds = [world_size(side.report) for side in (base, new)]
     if None not in worlds and worlds[0] != worlds[1]:
-        found.append(Unlike("world_size", *map(str, worlds)))
+        found.append(Unlike("world_size", str(worlds[0]), str(worlds[1])))
     if (work := _other_work(base, new)) is not None:
         found.append(work)
     if not (_has_steps(base) and _has_steps(new)):
-        found.append(Unlike("no_steps", *(str(len(side.steps.counted_ns)) for side in (base, new))))
+        nums = [str(len(side.steps.counted_ns)) for side in (base, new)]
+        found.append(Unlike("no_steps", nums[0], nums[1]))
     return tuple(found)
 
 
@@ -57,8 +59,7 @@ def device_models(report: Report) -> frozenset[str]:
     """Names of the accelerators; of a run on the host its kind."""
     rows = step_rows(report)
     return frozenset(
-        row.device.name or (row.device.kind if row.device.kind in HOST_KINDS else None) or ""
-        for row in rows
+        row.device.name or (row.device.kind if row.device.kind in HOST_KINDS else None) or "" for row in rows
     ) - {""}
 
 
@@ -99,15 +100,15 @@ def _other_work(base: Side, new: Side) -> Unlike | None:
     if flops[0] is not None and flops[1] is not None:
         # What is computed is known: however it is computed, it is the same work.
         if differ(flops[0], flops[1], WORK_SHARE):
-            return Unlike("work", *(f"{each:.3e} FLOP" for each in flops if each), reason="flops")
+            return Unlike("work", f"{flops[0]:.3e} FLOP", f"{flops[1]:.3e} FLOP", "flops")
         return None
     calls = [matrix_calls_per_step(side.report) for side in (base, new)]
     if calls[0] is not None and calls[1] is not None and differ(calls[0], calls[1], CALLS_SHARE):
-        return Unlike("work", *(f"{each:.4g}" for each in calls if each), reason="calls")
-    common = [common_share(base.report.operators, new.report.operators),
-              common_share(new.report.operators, base.report.operators)]  # fmt: skip
-    if None not in common and min(each for each in common if each is not None) < LEAST_COMMON:
-        return Unlike("work", *(f"{each:.0%}" for each in common if each is not None), reason="ops")
+        return Unlike("work", f"{calls[0]:.4g}", f"{calls[1]:.4g}", "calls")
+    mine = common_share(base.report.operators, new.report.operators)
+    other = common_share(new.report.operators, base.report.operators)
+    if mine is not None and other is not None and min(mine, other) < LEAST_COMMON:
+        return Unlike("work", f"{mine:.0%}", f"{other:.0%}", "ops")
     return None
 
 

@@ -1,8 +1,8 @@
 """How far two series of step times may differ by chance: a band around their difference.
 
 Steps of one run resemble their neighbours, so that a hundred of them know less than a hundred independent
-ones. Blocks of neighbours are drawn again instead of single steps, and the band is as wide as Student's t says
-for so many blocks' worth of steps. What differs from one run to the next (another node, another day) is in
+ones. Blocks of neighbours are drawn again in place of single steps, and the band is as wide as Student's t
+says for so many blocks' worth of steps. What differs from one run to the next (another node, another day) is in
 neither series: it comes from earlier windows of the same job, where they are known.
 """
 
@@ -134,8 +134,8 @@ def _noise(series: F64, measure: Measure, seed: int) -> _Noise | None:
     # Draws of k blocks scatter less than new runs would, by (k - 1) / k of the variance.
     num_blocks = max(num / length, 1.5)
     error = float(np.std(values)) / centre * math.sqrt(num_blocks / (num_blocks - 1))
-    # Drawn medians agree by chance where values are few (clocks of coarse ticks, or five steps), and blocks of
-    # a short series cannot hold all of its correlation: no less than the plain error of so many steps.
+    # Drawn medians agree by chance where values are few (clocks of coarse ticks, or five steps), and blocks
+    # of a short series cannot hold all of its correlation: no less than the plain error of so many steps.
     plain = 1.2533 * _robust_sigma(series) if measure == "median" else float(np.std(series, ddof=1))
     error = max(error, plain / centre / math.sqrt(worth))
     return _Noise(error, max(worth, 1.5), num)
@@ -191,7 +191,7 @@ def block_length(series: F64) -> int:
     """Steps in a block: several correlation times, and no more than a third of the series."""
     num = len(series)
     wanted = max(math.ceil(num ** (1 / 3)), math.ceil(2 * correlation_time(series)))
-    return max(1, min(wanted, num // 3))
+    return int(max(1, min(wanted, num // 3)))
 
 
 def _robust_sigma(series: F64) -> float:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
 
 import msgspec
 import numpy as np
 
-from stepscope.model.report import Accounting, Compute, Idle, Report, Step, written
+from stepscope.model.report import Accounting, Compute, Idle, Report, Step, StepUse
+from stepscope.model.report.base import written
 from stepscope.model.sample import F64
 from stepscope.model.trace import I64
 
@@ -78,34 +79,41 @@ def of_ranks(side: Side, ranks: frozenset[int]) -> Side:
 def series_of(report: Report, steps: Sequence[Step] | None = None) -> StepSeries:
     """The step times of a report."""
     listed = report.steps if steps is None else steps
-    numbers: dict[int, list[tuple[int, bool]]] = {}
-    for each in listed:
-        if each.use in ("counted", "marked"):
-            numbers.setdefault(each.step, []).append((each.dur_ns, each.use == "counted"))
-        elif each.use != "no_device_data":
-            numbers.setdefault(each.step, []).append((-1, False))
+    series = series_of_steps((each.step, each.dur_ns, each.use) for each in listed)
+    rows = step_rows(report)
+    num_rows = sum(row.num_steps for row in rows)
+    most = max((row.num_steps for row in rows), default=0)
+    if steps is not None or len(series.all_ns) >= most or not any(row.steps_left_out for row in rows):
+        return series
+    medians = [row.variation.median_ns for row in rows if row.variation and row.variation.median_ns]
+    return replace(
+        series,
+        median_ns=float(np.median(medians)) if medians else None,
+        mean_ns=sum(row.total_ns for row in rows) / num_rows if num_rows else None,
+    )
+
+
+def series_of_steps(steps: Iterable[tuple[int, int, StepUse]]) -> StepSeries:
+    """The series of (number, nanoseconds, use) of all ranks. A step that is cut, captured or warm-up on one
+    rank is left out: ranks wait for each other."""
+    numbers: dict[int, list[tuple[int, StepUse]]] = {}
+    for number, took, use in steps:
+        if use != "no_device_data":
+            numbers.setdefault(number, []).append((took, use))
     ordinary, every, kept = [], [], []
     for number in sorted(numbers):
         of = numbers[number]
-        if any(took < 0 for took, _ in of):  # cut, captured or warm-up on one rank: for the job it is that
+        if not all(use in ("counted", "marked") for _, use in of):
             continue
-        took = float(np.median([took for took, _ in of]))
-        every.append(took)
-        if all(is_counted for _, is_counted in of):
-            ordinary.append(took)
+        typical = float(np.median([took for took, _ in of]))
+        every.append(typical)
+        if all(use == "counted" for _, use in of):
+            ordinary.append(typical)
             kept.append(number)
-    rows = step_rows(report)
-    num_rows = sum(row.num_steps for row in rows)
-    is_thinned = steps is None and any(row.steps_left_out for row in rows) and len(every) < max(
-        (row.num_steps for row in rows), default=0
-    )
-    medians = [row.variation.median_ns for row in rows if row.variation and row.variation.median_ns]
     return StepSeries(
         np.array(kept, dtype=np.int64),
         np.array(ordinary, dtype=np.float64),
         np.array(every, dtype=np.float64),
-        float(np.median(medians)) if is_thinned and medians else None,
-        sum(row.total_ns for row in rows) / num_rows if is_thinned and num_rows else None,
     )
 
 
@@ -137,16 +145,14 @@ def cut(side: Side, first: int | None, last: int | None) -> Side:
     return replace(side, report=report, steps=series_of(report))
 
 
-def _row_of(row: Accounting, inside: object) -> Accounting | None:
+def _row_of(row: Accounting, inside: Callable[[int], bool]) -> Accounting | None:
     """The row by some of its steps; `None` where it is not told step by step."""
     if row.scope != "steps" or row.steps_left_out:
         return None
-    mine = [each for each in row.by_step if inside(each.step)]  # type: ignore[operator]
+    mine = [each for each in row.by_step if inside(each.step)]
     if not mine:
         return None
-    idle = {
-        name: sum(getattr(each.idle, name) for each in mine) for name in Idle.__struct_fields__
-    }
+    idle = {name: sum(getattr(each.idle, name) for each in mine) for name in Idle.__struct_fields__}
     took = np.array([each.total_ns for each in mine])
     variation = row.variation
     if variation is not None:
@@ -172,9 +178,7 @@ def _row_of(row: Accounting, inside: object) -> Accounting | None:
 def parts_of(row: Accounting) -> dict[str, int]:
     """The parts of a row in nanoseconds, as `PartChange.part` names them."""
     found = {name.removesuffix("_ns"): cast("int", getattr(row, name)) for name in PARTS[:-1]}
-    found |= {
-        f"idle.{name.removesuffix('_ns')}": getattr(row.idle, name) for name in Idle.__struct_fields__
-    }
+    found |= {f"idle.{name.removesuffix('_ns')}": getattr(row.idle, name) for name in Idle.__struct_fields__}
     if row.compute is not None:
         found |= {
             f"compute.{name.removesuffix('_ns')}": getattr(row.compute, name)
