@@ -91,7 +91,7 @@ def command(
 
     before: Steps | None = base_steps if at is None else (None, at - 1)
     after: Steps | None = new_steps if at is None else (at, None)
-    first, second = resolved(base, wish(before)), resolved(new or base, wish(after))
+    first, second = resolved(base, wish(before)), resolved(base if new is None else new, wish(after))
     comparison = redacted(
         compare(first, second, lang, native_loader=has_native_loader()), first, second, wish(None)
     )

@@ -41,9 +41,10 @@ def compare(base: Side, new: Side, lang: Lang = "en", *, native_loader: bool | N
     the verdict is `unknown` then.
     """
     common = base.ranks & new.ranks
+    worlds = likeness.world_size(base.report), likeness.world_size(new.report)
     base, new = of_ranks(base, common), of_ranks(new, common)
     is_same_input = _is_identical(base, new)
-    obstacles = () if is_same_input else likeness.unlike(base, new)
+    obstacles = () if is_same_input else likeness.unlike(base, new, worlds)
     basis = likeness.basis_of(base, new)
     if basis != "step":
         # What forbids to compare steps is that they are other work: tokens and samples are not.
@@ -149,8 +150,8 @@ def is_beyond(found: Band) -> bool:
 def judged(times: Sequence[StepTime]) -> tuple[ComparedClass, Measure | None]:
     """The class, and the measure that decides it.
 
-    The mean step is what a run takes; where it does not differ beyond its noise the typical step decides: a
-    few pauses make the mean uncertain long before they matter.
+    The typical step decides, unless the mean one, which is what a run takes, says the opposite or is alone to
+    differ. Of `unknown` it is the measure whose noise hides too much.
     """
     beyond = {each.measure: each for each in times if each.is_beyond}
     decided = beyond.get("median")
@@ -159,10 +160,13 @@ def judged(times: Sequence[StepTime]) -> tuple[ComparedClass, Measure | None]:
         decided = mean
     if decided is not None:
         return ("worse" if decided.share > 0 else "better"), decided.measure
-    known = [(e.high - e.low) / 2 for e in times[:1] if e.low is not None and e.high is not None]
-    if not known or known[0] > MOST_NOISE:
-        return "unknown", None
-    return "same", None
+    for each in times:
+        noise = None if each.low is None or each.high is None else (each.high - each.low) / 2
+        # Pauses that may be gone, or new, but are too few to know: that is not *the same* either.
+        is_hidden = each.measure == "median" or abs(each.share) >= MOST_NOISE
+        if is_hidden and (noise is None or noise > MOST_NOISE):
+            return "unknown", each.measure
+    return ("same" if times else "unknown"), None
 
 
 def severity_of(share: float) -> Severity:

@@ -40,7 +40,7 @@ class CompareVerdict(Part, frozen=True, kw_only=True):
     severity: Severity | None = None
     """Of `worse`: under 5 % `info`, under 20 % `warning`, from there `critical`; absent else."""
     by: Measure | None = None
-    """Which measure decided; absent where none did."""
+    """Which measure decided, of `unknown` whose noise hides too much; absent where none did."""
 
 
 class NotComparable(Part, frozen=True, kw_only=True):

@@ -189,7 +189,11 @@ class After:
         incident did, else its own."""
         if change.run is not None:
             return next((row for row in runs if row.run == change.run), None)
-        later = [row for row in runs if row.start_ns > incident.onset_ns and row.last_ns > change.at_ns]
+        later = [
+            row
+            for row in runs
+            if row.start_ns > incident.onset_ns and (not row.is_over or row.last_ns > change.at_ns)
+        ]
         return later[0] if later else next((row for row in runs if row.run == incident.about.run), None)
 
     def _verified(self, incident: Incident, now_ns: int) -> list[Incident]:
@@ -222,7 +226,12 @@ class After:
             self._judged_at[incident.id] = change, num
         if gain == incident.gain:
             return []
-        return self._as_it_was(incident, lambda each: _judged(each, gain, now_ns))
+        told = self._completed(incident, change)  # its run may have begun after it was told
+
+        def act(each: Incident) -> Incident:
+            return _judged(msgspec.structs.replace(each, change=told), gain, now_ns)
+
+        return self._as_it_was(incident, act)
 
     def _predicted(self, incident: Incident, change: Change) -> tuple[float, float] | None:
         """The gain that the remedy's advice promised."""

@@ -33,14 +33,14 @@ class Unlike:
     """Of `work`: `flops`, `calls` or `ops`."""
 
 
-def unlike(base: Side, new: Side) -> tuple[Unlike, ...]:
-    """What forbids to compare times of steps; empty where nothing is known to."""
+def unlike(base: Side, new: Side, worlds: tuple[int | None, int | None]) -> tuple[Unlike, ...]:
+    """What forbids to compare times of steps; empty where nothing is known to. `worlds` are how many ranks
+    the jobs have: the sides may be of those only that both have."""
     found: list[Unlike] = []
     devices = [device_models(side.report) for side in (base, new)]
     if all(devices) and devices[0] != devices[1]:
         names = [", ".join(sorted(each)) for each in devices]
         found.append(Unlike("device", names[0], names[1]))
-    worlds = [world_size(side.report) for side in (base, new)]
     if None not in worlds and worlds[0] != worlds[1]:
         found.append(Unlike("world_size", str(worlds[0]), str(worlds[1])))
     if (work := _other_work(base, new)) is not None:
@@ -171,7 +171,7 @@ def config_differences(base: Side, new: Side) -> tuple[ConfigDifference, ...]:
         if name in mine and name in other and not differ(float(mine[name]), float(other[name]), WORK_SHARE):
             del mine[name], other[name]  # medians of logs, which scatter
     both = [key for key in sorted(mine.keys() & other.keys()) if mine[key] != other[key]]
-    one = []
+    one: list[str] = []
     if base.settings and new.settings:
-        one = [key for key in sorted(base.settings.keys() ^ new.settings.keys())]
+        one = sorted(base.settings.keys() ^ new.settings.keys())
     return tuple(ConfigDifference(key=key, base=mine.get(key), new=other.get(key)) for key in (*both, *one))

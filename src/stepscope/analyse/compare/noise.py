@@ -2,8 +2,8 @@
 
 Steps of one run resemble their neighbours, so that a hundred of them know less than a hundred independent
 ones. Blocks of neighbours are drawn again in place of single steps, and the band is as wide as Student's t
-says for so many blocks' worth of steps. What differs from one run to the next (another node, another day) is in
-neither series: it comes from earlier windows of the same job, where they are known.
+says for so many blocks' worth of steps. What differs from one run to the next (another node, another day) is
+in neither series: it comes from earlier windows of the same job, where they are known.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ UNSURE = 0.5
 LEAST_TO_TELL, ALIKE = 12, 0.5
 """Of fewer steps nobody knows how far neighbours resemble: so far as in ordinary runs."""
 LEAST_FREEDOM = 3.0
+MOST_HALF = math.log(11)
+"""A band wider than ten times up and down says nothing more."""
 _OF: dict[Measure, Callable[..., F64]] = {"median": np.median, "mean": np.mean}
 
 
@@ -91,7 +93,7 @@ def band(
     half = student(_welch(filled), 1 - WRONG_SHARE / 2) * error
     if (spread := _between(history_ns)) is not None and spread > half:
         half, source = spread, "history"
-    ratio = math.log(new / base)
+    ratio, half = math.log(new / base), min(half, MOST_HALF)
     return Band(
         share=new / base - 1,
         low=math.expm1(ratio - half),
