@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -47,6 +48,8 @@ class Diagnosed:
     """As it was read: its identities are still there."""
     rows: tuple[Row, ...] = ()
     """Every device with the facts that its rules were judged on, and that show whether a change worked."""
+    settings: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Versions and settings that all recordings state alike."""
 
 
 def has_native_loader() -> bool:
@@ -147,12 +150,24 @@ def joined(reads: Sequence[Read], given: Joining) -> Diagnosed:
         redact.Redaction(key, known, given.keep_identities),
         tuple(part for read in reads for part in read.telemetry),
         rows,
+        _settings(reads),
     )
 
 
 def _tells_of_all(read: Read) -> bool:
     """Whether an input may say something of a rank that it does not name."""
     return bool(read.memory or read.table or read.telemetry or read.log or read.flights or read.stacks)
+
+
+def _settings(reads: Sequence[Read]) -> dict[str, str]:
+    """What all recordings that say anything say alike; of marks the framework and the script."""
+    told = [dict(read.settings) for read in reads if read.settings and read.error is None]
+    for read in reads:
+        for marks in read.marks:
+            who = {"framework": marks.identity.framework, "script": marks.identity.script}
+            told.append({key: os.path.basename(value) for key, value in who.items() if value})
+    first = told[0] if told else {}
+    return {key: value for key, value in first.items() if all(each.get(key) == value for each in told)}
 
 
 def _sources(reads: Sequence[Read], rank: int | None) -> tuple[Source, ...]:
