@@ -37,7 +37,7 @@ from typing import Any
 from bench.faults import RULES
 
 ROOT = Path(__file__).resolve().parent.parent
-RANKS = 4
+
 LEARNED_STEPS = 130
 """Warm-up, a hundred clean steps, and some to spare."""
 FAULTS = ("loader-stall#1", "straggler#2", "thermal-throttle#3", "host-sync", "slow-link")
@@ -138,7 +138,7 @@ def ask(url: str, body: bytes | None = None, method: str | None = None) -> Any:
 def job(folder: Path, server: str, seed: int, *more: str, scale: float = 1.0) -> Iterator[str]:
     """A job that trains, and its agent: the job's own address."""
     folder.mkdir(parents=True)
-    words = ["simulate", "--serve", "--out", "live", "--port", "0", "--seed", str(seed), "--ranks", str(RANKS),
+    words = ["simulate", "--serve", "--out", "live", "--port", "0", "--seed", str(seed), "--ranks", "4",
              "--counters", "full", "--time-scale", str(scale), *more]  # fmt: skip
     with process(folder, "simulate", *words) as (running, said):
         at = address_in(running, said, "Scrape")

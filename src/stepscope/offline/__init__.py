@@ -177,8 +177,10 @@ def diagnosed(
     ended in order, though a rank may not have said so."""
     from stepscope.diagnose import Options
     from stepscope.diagnose.diagnose import diagnosed as diagnose_ranks
+    from stepscope.diagnose.stuck import Held
     from stepscope.diagnose.table import with_tables
     from stepscope.rules import load_catalog
+    from stepscope.sources.catalog.flight_recorder import one_a_rank
     from stepscope.trace.load import discover
     from stepscope.views.notebook import shown
 
@@ -229,11 +231,7 @@ def diagnosed(
         own = {a.rank for a in analyses} | {m.identity.rank for m in given_marks}
         found = sorted(each for each in own if each is not None)
         analyses = [a for a in analyses if a.rank == rank]
-        if (
-            not analyses
-            and not marked.marked.analyses
-            and not any(read.memory or read.table or read.telemetry or read.log for read in reads)
-        ):
+        if not analyses and not marked.marked.analyses and not any(_tells_of_all(read) for read in reads):
             there = f"there are: {', '.join(map(str, found))}" if found else "the inputs name no rank"
             raise UsageError(f"no input is of rank {rank}; {there}")
     options = Options(
@@ -261,6 +259,10 @@ def diagnosed(
             *marked.logs,
         ],
         marked.marked,
+        Held(
+            tuple(one_a_rank(flight for read in reads for flight in read.flights)),
+            tuple(stack for read in reads for stack in read.stacks),
+        ),
     )
     tables = [dataclasses.replace(r.table, name=r.input.name) for r in reads if r.table is not None]
     report = with_tables(report, tables, lang)
@@ -278,6 +280,11 @@ def diagnosed(
         tuple(part for read in reads for part in read.telemetry),
         rows,
     )
+
+
+def _tells_of_all(read: Read) -> bool:
+    """Whether an input may say something of a rank that it does not name."""
+    return bool(read.memory or read.table or read.telemetry or read.log or read.flights or read.stacks)
 
 
 def _as_paths(name: str, given: Paths) -> list[str]:

@@ -22,7 +22,7 @@ from stepscope.store.rollup import STEPS
 from stepscope.store.row import Columns, Rows, filled
 from stepscope.store.schema import KINDS
 from stepscope.store.step import StepReader, owner_text
-from stepscope.store.thin import thin
+from stepscope.store.thin import thin_all
 from stepscope.store.who import Asked, in_list
 
 if TYPE_CHECKING:
@@ -86,16 +86,21 @@ class Pictures:
 
     def _drawn(self, parts: Sequence[_Part], resolution: str, start_ns: int, width_ns: int) -> list[Line]:
         together: dict[tuple[str, int], list[_Part]] = {}
-        for each in parts:
-            together.setdefault((each.signal, each.owner), []).append(each)
-        lines = []
-        for (signal, owner), mine in together.items():
+        for part in parts:
+            together.setdefault((part.signal, part.owner), []).append(part)
+        alike: dict[int, list[_Part]] = {}  # series that share their times are thinned at once
+        for mine in together.values():
             part = mine[0] if len(mine) == 1 else _joined(mine)
-            at_ns, value = thin(part.at_ns, part.least, part.most, start_ns, width_ns)
-            known = SIGNALS.get(signal)
-            unit = known.unit if known is not None else STEPS.get(signal, "1")
-            name = owner_name(*self._keeper.names.owner(owner))
-            lines.append(Line(signal, unit, name, part.labels, resolution, at_ns, value))
+            alike.setdefault(id(part.at_ns), []).append(part)
+        lines = []
+        for group in alike.values():
+            least, most = [part.least for part in group], [part.most for part in group]
+            thinned = thin_all(group[0].at_ns, least, most, start_ns, width_ns)
+            for part, (at_ns, value) in zip(group, thinned, strict=True):
+                known = SIGNALS.get(part.signal)
+                unit = known.unit if known is not None else STEPS.get(part.signal, "1")
+                name = owner_name(*self._keeper.names.owner(part.owner))
+                lines.append(Line(part.signal, unit, name, part.labels, resolution, at_ns, value))
         return lines
 
     def _where(self, asked: Asked) -> str:

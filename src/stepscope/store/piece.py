@@ -62,7 +62,7 @@ class Pieces:
             "WHERE kind = ? AND start_ns < ? AND end_ns > ? ORDER BY start_ns, path",
             [kind, end_ns, start_ns],
         ).fetchall()
-        found = [Piece(*row, tuple(msgspec.json.decode(columns))) for *row, columns in rows]
+        found = [Piece(a, b, c, d, e, f, tuple(msgspec.json.decode(g))) for a, b, c, d, e, f, g in rows]
         return [each for each in found if self._is_there(each)]
 
     def _is_there(self, piece: Piece) -> bool:

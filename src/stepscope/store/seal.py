@@ -62,7 +62,7 @@ class Sealer:
                 as_of = self.as_of_ns()
                 for kind in SEALED:
                     for start in self._over(cursor, kind):
-                        self._seal(cursor, kind, start, as_of)
+                        self._seal(cursor, kind, start)
                 for start in self._whole_days(cursor, as_of):
                     self._compact(cursor, start)
                 self._forgetter.forget(cursor, as_of)
@@ -85,16 +85,18 @@ class Sealer:
             if now >= (end := start + HOUR_NS) + grace and (seen >= end + grace or now >= end + late)
         ]
 
-    def _seal(self, cursor: Cursor, kind: str, start: int, as_of: int) -> None:
+    def _seal(self, cursor: Cursor, kind: str, start: int) -> None:
         end = start + HOUR_NS
         with self._db.lock:
             n = self._keeper.n
         rows = f"FROM raw_{kind} WHERE at_ns >= {start} AND at_ns < {end} AND n <= {n}"
         found = cursor.execute(f"SELECT count(*) {rows}").fetchone()
         num_rows = int(found[0]) if found is not None else 0
-        if end <= as_of - self._retention.raw_ns or start < 0:
-            with self._db.writing(cursor):  # too old to be kept
-                cursor.execute(f"DELETE {rows}")
+        if start <= 0 or self._is_forgotten(cursor, kind, start):
+            with self._db.writing(cursor):
+                cursor.execute(
+                    f"DELETE {rows}" if start > 0 else f"DELETE FROM raw_{kind} WHERE at_ns < {end}"
+                )
             return
         signals = self._signals(cursor, kind, rows)
         path = f"{HOURS}/{hour_name(start)}/{kind}-{n}.parquet"
@@ -116,6 +118,17 @@ class Sealer:
                 rollup.write_hour(cursor, kind, start)
             self._pieces.point("before commit")
         self._pieces.point("committed")
+
+    @staticmethod
+    def _is_forgotten(cursor: Cursor, kind: str, start: int) -> bool:
+        """Whether the hour was rolled up and its files are gone since: rows that come so late would put
+        themselves in the place of all the others."""
+        for table in ("hour", "piece"):
+            at = "at_ns" if table == "hour" else "start_ns"
+            sql = f"SELECT 1 FROM {table} WHERE kind = ? AND {at} = ? LIMIT 1"
+            if (cursor.execute(sql, [kind, start]).fetchone() is None) == (table == "hour"):
+                return False
+        return True
 
     def _signals(self, cursor: Cursor, kind: str, rows: str) -> tuple[str, ...]:
         """Signals that these rows hold any value of."""
