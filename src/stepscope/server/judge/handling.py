@@ -241,6 +241,8 @@ class Handling:
                 self.cases.remove(case)
                 for alarm in case.alarms.values():
                     self.join(other, alarm)
+                if is_same:
+                    self.telling.widen(other, verdict)
                 return True
         return False
 
