@@ -3,6 +3,7 @@ a change. Each part is a thread that hears of the others by the feed."""
 
 from __future__ import annotations
 
+import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -46,6 +47,7 @@ def closed_loop(parts: Parts, stack: ExitStack, wanted: LoopWanted, err: Callabl
     """Start every part; `stack` ends each, in the opposite order. The parts that the paths need are in what
     is returned. UsageError where thresholds make no sense."""
     store, feed, now_ns = parts.store, parts.feed, parts.clock_ns
+    key = wanted.key or own_key(parts)
     watch = Watch(thresholds=wanted.alerts)
     captures = Captures(store, feed, now_ns, folder=str(parts.folder) if parts.folder else None)
     worker = Worker()
@@ -65,7 +67,7 @@ def closed_loop(parts: Parts, stack: ExitStack, wanted: LoopWanted, err: Callabl
         notes_of=reference.notes,
     )
     notices = Notices(
-        store, wanted.lines, Composed(store, wanted.link), now_ns, key=wanted.key, say=err,
+        store, wanted.lines, Composed(store, wanted.link), now_ns, key=key, say=err,
         told=lambda id, at_ns: _told(parts, id, at_ns),
     )  # fmt: skip
     stack.callback(worker.close)
@@ -95,6 +97,15 @@ def closed_loop(parts: Parts, stack: ExitStack, wanted: LoopWanted, err: Callabl
         ),
         incidents=after,
     )
+
+
+def own_key(parts: Parts) -> bytes:
+    """The key of this store's pseudonyms, made once: a host keeps its name in all messages."""
+    found = parts.store.get("key", "pseudonyms")
+    if found is None:
+        found = secrets.token_hex(32).encode()
+        parts.store.put("key", "pseudonyms", found, at_ns=parts.clock_ns())
+    return found
 
 
 def thresholds_of(parts: Parts) -> dict[str, dict[str, float]]:

@@ -33,10 +33,10 @@ Diagnose = Callable[[Window, Asked], Report]
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`also`: languages in which people are told besides `lang`. `capture_ns`: how long traces are waited for,
-    and longer where `capture_steps` steps take longer; `cool_down_ns`: how long after its end an incident
-    takes alarms of its cause up again; `most_ranks`: so many are captured of a larger job, those in question
-    first."""
+    """`also`: languages in which people are told besides `lang`. `capture_ns`: how long traces are waited
+    for, and longer where `capture_steps` steps take longer; `cool_down_ns`: how long after its end an
+    incident takes alarms of its cause up again; `most_ranks`: so many are captured of a larger job, those in
+    question first."""
 
     lang: Lang = "en"
     also: tuple[Lang, ...] = ()
@@ -243,6 +243,8 @@ class Handling:
                 self.cases.remove(case)
                 for alarm in case.alarms.values():
                     self.join(other, alarm)
+                if is_same:
+                    self.telling.widen(other, verdict)
                 return True
         return False
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -64,7 +65,8 @@ class Telling:
             if card is not None:
                 other = with_card(other, card, case.onset_ns, onset_step, notes)
             self._put(case, f"{place}.{lang}", other)
-        hosts = self._hosts(case, verdict.ranks)
+        devices, hosts = self._places(case, verdict.ranks)
+        devices = devices or tuple(each for each in verdict.devices if each != "cpu")
 
         def decided(i: Incident) -> Incident:
             about = i.about
@@ -72,7 +74,7 @@ class Telling:
                 about = replace(
                     about,
                     ranks=verdict.ranks,
-                    devices=tuple(each for each in verdict.devices if each != "cpu") or about.devices,
+                    devices=devices or about.devices,
                     hosts=hosts or about.hosts,
                 )
             return replace(
@@ -97,6 +99,23 @@ class Telling:
         if told is not None and is_news:
             self.num_told += 1
             self._feed.tell("card", (told, report))
+
+    def widen(self, case: Case, verdict: Verdict) -> None:
+        """The same cause on other ranks too."""
+        if case.verdict is None or set(verdict.ranks) <= set(case.verdict.ranks):
+            return
+        ranks = tuple(sorted({*verdict.ranks, *case.verdict.ranks}))
+        case.verdict = dataclasses.replace(case.verdict, ranks=ranks)
+        devices, hosts = self._places(case, ranks)
+
+        def wider(i: Incident) -> Incident:
+            about = replace(
+                i.about, ranks=ranks, devices=devices or i.about.devices, hosts=hosts or i.about.hosts
+            )
+            return replace(i, about=about)
+
+        noted = Noted(at_ns=self._now_ns(), what=f"now on ranks {', '.join(map(str, ranks))}")
+        amended(self._store, self._feed, case.id, wider, noted)
 
     def without_report(self, case: Case) -> None:
         """Alarms that cannot be diagnosed are told by themselves."""
@@ -141,8 +160,10 @@ class Telling:
         body = msgspec.json.encode(report)
         self._store.put("report", place, body, job=case.job, run=case.run, at_ns=self._now_ns())
 
-    def _hosts(self, case: Case, ranks: Sequence[int]) -> tuple[str, ...]:
+    def _places(self, case: Case, ranks: Sequence[int]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Devices and hosts of these ranks, as the agents know them; empty where they do not."""
         if case.job is None or case.run is None:
-            return ()
-        rows = self._store.ranks(case.job, case.run)
-        return tuple(sorted({row.host for row in rows if row.rank in ranks}))
+            return (), ()
+        rows = [row for row in self._store.ranks(case.job, case.run) if row.rank in ranks]
+        devices = {row.device for row in rows if row.device is not None}
+        return tuple(sorted(devices)), tuple(sorted({row.host for row in rows}))
