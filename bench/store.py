@@ -187,11 +187,13 @@ def long_ago(store: Store, days: int) -> float:
     for n in range(1, days + 1):
         start = day - n * DAY_NS
         select = (
-            "SELECT 'device' AS kind, CAST(s AS INTEGER) AS signal, CAST(o AS INTEGER) AS owner, 0 AS source, "
+            "SELECT 'device' AS kind, CAST(s AS INTEGER) AS signal, CAST(o AS INTEGER) AS owner, "
+            "0 AS source, "
             f"{start} + m * {MINUTE_NS} AS at_ns, v AS mean, v - 1 AS least, v + 1 AS most, v AS last, "
-            "v + 1 AS p95, CAST(60 AS BIGINT) AS num, CAST(NULL AS DOUBLE) AS increase, CAST(NULL AS BIGINT) AS "
-            "bits FROM (SELECT s, o, m, round(300 + 20 * sin(m / 60.0 + o) + random(), 3) AS v FROM "
-            f"unnest({signals}) a(s), unnest({owners}) b(o), range(1440) c(m)) ORDER BY signal, owner, source, at_ns"
+            "v + 1 AS p95, CAST(60 AS BIGINT) AS num, CAST(NULL AS DOUBLE) AS increase, "
+            "CAST(NULL AS BIGINT) AS bits FROM (SELECT s, o, m, round(300 + 20 * sin(m / 60.0 + o) + random(), 3) AS v FROM "
+            f"unnest({signals}) a(s), unnest({owners}) b(o), range(1440) c(m)) "
+            "ORDER BY signal, owner, source, at_ns"
         )
         path = f"minutes/bench-{n}/minute.parquet"
         num_bytes = pieces.write(cursor, select, path)
@@ -296,9 +298,14 @@ def beside(kind: str, data: np.ndarray, requests: list[bytes], folder: Path) -> 
     if kind == "Prometheus":
         (at / "c.yml").write_text("global: {}\n")
         words = [
-            path, f"--config.file={at}/c.yml", f"--storage.tsdb.path={at}/data", "--web.enable-remote-write-receiver",
-            f"--web.listen-address=127.0.0.1:{port}", "--web.enable-admin-api", "--storage.tsdb.retention.time=20y",
-        ]  # fmt: skip
+            path,
+            f"--config.file={at}/c.yml",
+            f"--storage.tsdb.path={at}/data",
+            "--web.enable-remote-write-receiver",
+            f"--web.listen-address=127.0.0.1:{port}",
+            "--web.enable-admin-api",
+            "--storage.tsdb.retention.time=20y",
+        ]
         ready = "/-/ready"
     else:
         words = [
