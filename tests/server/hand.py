@@ -17,7 +17,7 @@ from stepscope.server.feed import Feed
 from stepscope_sdk import ring_abi as abi
 from stepscope_sdk.control import Command as Word
 from tests.act.cluster import Rank
-from tests.server.memory_store import MemoryStore
+from tests.server.document_store import DocumentStore
 
 MS = 1_000_000
 STEP_NS = 500 * MS
@@ -108,7 +108,7 @@ class World:
 
     def __init__(self, folder: Path, num: int = 2, late_ns: int = 300 * MS, **options: Any) -> None:
         self.mono_ns, self.real_ns = 10**12, 1_800_000_000_000_000_000
-        self.store, self.feed = MemoryStore(folder), Feed()
+        self.store, self.feed = DocumentStore(folder), Feed()
         self.told: list[Any] = []
         self.feed.listen("capture", self.told.append)
         self.options = {"cooldown_s": 0.0, "folder": str(folder)} | options

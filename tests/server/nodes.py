@@ -28,7 +28,7 @@ from stepscope.server.feed import Feed
 from stepscope.sources.formats.frame import batch_of, frames_of, header_of
 from stepscope.store.contract import Store
 from stepscope_sdk import ring_abi as abi
-from tests.server.memory_store import MemoryStore
+from tests.server.document_store import DocumentStore
 
 ROOT = Path(__file__).resolve().parents[2]
 TOKEN = "only-a-test-token"
@@ -48,7 +48,7 @@ class Served:
     """Captures behind HTTP, in this process."""
 
     def __init__(self, folder: Path, **options: Any) -> None:
-        self.store = MemoryStore(folder)
+        self.store = DocumentStore(folder)
         self.feed = Feed()
         self.batches: list[Batch] = []
         self.told: list[Any] = []
@@ -87,7 +87,7 @@ class Served:
         self.http.server_close()
 
 
-def _store(store: MemoryStore) -> Store:
+def _store(store: DocumentStore) -> Store:
     return store  # type: ignore[return-value]
 
 
