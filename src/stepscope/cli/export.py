@@ -58,7 +58,7 @@ def command(
     report that was saved as JSON. A file whose name ends in .gz is compressed.
     """
     from stepscope.export.kind import KINDS as ALL
-    from stepscope.export.saved import is_saved
+    from stepscope.offline.saved import is_saved
 
     chosen = ALL[kind]
     if table is not None and chosen.is_of_traces:
@@ -138,6 +138,6 @@ def _report(paths: tuple[str, ...], is_report: bool, options: dict[str, Any]) ->
         from stepscope import offline
 
         return offline.diagnose(paths, **options)
-    from stepscope.export import saved
+    from stepscope.offline import saved
 
     return saved.read(paths[0], redact_key=options["redact_key"], keep_identities=options["keep_identities"])
