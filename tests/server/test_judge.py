@@ -310,3 +310,17 @@ def test_a_fault_in_one_case_ends_neither_the_loop_nor_its_incident(slow: Played
 
 def _fails(*given: object) -> tuple[RankMarks, ...]:
     raise RuntimeError("a fault of ours")
+
+
+def test_the_same_cause_on_another_rank_widens_its_incident(tmp_path: Path) -> None:
+    loop, onset = faulty(tmp_path, "loader-stall#1:severe", ranks=2)
+    loop.alarm("data-wait-up", onset, 1)
+    loop.traces()
+    loop.watched.job.service.switch("loader-stall#0:severe on")
+    later = loop.watched.now_ns
+    loop.watched.until(loop.watched.job.seconds + 8)
+    loop.store.keep(loop.watched.batches[len(loop.store.kept) :])
+    loop.alarm("data-wait-up", later, 0)
+    (incident,) = loop.incidents()
+    assert (incident.about.ranks, len(incident.alarms), len(loop.told)) == ((0, 1), 2, 1)
+    assert incident.history[-1].what == "now on ranks 0, 1"

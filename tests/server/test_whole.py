@@ -114,6 +114,25 @@ def test_diagnose_reads_the_server_as_it_reads_a_spool(
     assert "cannot be reached" in err
 
 
+def test_samples_are_exported_through_the_server(
+    running: Process, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import duckdb
+
+    words = ("export", "samples", running.url, "--job", "llama", "-o")
+    assert verb(capsys, *words, str(tmp_path / "x.csv"), "--no-redact")[0] == 0
+    lines = (tmp_path / "x.csv").read_text().splitlines()
+    assert lines[0] == "at_ns,host,kind,device,pid,name,job,run,rank,signal,unit,value"
+    assert len(lines) == 1 + 3 * 8 * 40
+    assert all(f",{HOST},device,GPU-" in line and ",llama,r1," in line for line in lines[1:])
+    code, _, err = verb(capsys, *words, str(tmp_path / "x.parquet"))
+    assert code == 0, err
+    found = duckdb.sql(f"SELECT count(*), count(DISTINCT device), min(host) FROM '{tmp_path}/x.parquet'")
+    count, devices, host = found.fetchall()[0]
+    assert (count, devices) == (960, 8)
+    assert HOST not in host
+
+
 def test_the_metrics_are_as_promtool_wants_them(running: Process) -> None:
     promtool = shutil.which("promtool")
     if promtool is None:

@@ -50,8 +50,10 @@ FAMILIES: tuple[Family, ...] = (
     Family("idle", ("busy-low", "idle", "saw-tooth"), IDLE, (ANY,)),
     Family("still", ("hang", "process-gone", "never-started", "collective-timeout", "checkpoint-stuck"),
            STILL, asks="stacks"),
+    Family("agent", ("agent-silent",), asks="nothing"),
     Family("loss", ("loss-not-finite", "loss-not-updated"), asks="nothing"),
-    Family("steps", ("step-slow", "tokens-falling", "tensor-low", "dram-high", "sm-low"), verdicts=(ANY,)),
+    Family("steps", ("step-slow", "step-mean-up", "tokens-falling", "tensor-low", "dram-high", "sm-low"),
+           verdicts=(ANY,)),
 )  # fmt: skip
 
 _OF: Mapping[str, Family] = {name: family for family in FAMILIES for name in family.conditions}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -12,7 +13,7 @@ from stepscope.model.report import Report
 from stepscope.model.text import Lang, Text
 from stepscope.server.feed import Feed
 from stepscope.server.judge.case import Case
-from stepscope.server.judge.record import amended
+from stepscope.server.judge.record import amended, incident_of
 from stepscope.server.judge.verdict import Verdict, with_card
 from stepscope.store.contract import Store
 
@@ -24,7 +25,8 @@ NO_TRACE = Text(
 
 class Telling:
     """Counts what was told and what was dismissed. `notes_of` gives what a report is to say beside the
-    verdict, such as operators that are slower than in the job's healthy trace."""
+    verdict, such as operators that are slower than in the job's healthy trace; `others` the same report in
+    the other languages in which people are told."""
 
     def __init__(
         self,
@@ -33,9 +35,10 @@ class Telling:
         lang: Lang,
         now_ns: Callable[[], int],
         notes_of: Callable[[Case, Report], Sequence[str]] = lambda case, report: (),
+        others: Callable[[Case], Sequence[tuple[Lang, Report]]] = lambda case: (),
     ) -> None:
         self._store, self._feed, self._lang, self._now_ns = store, feed, lang, now_ns
-        self._notes_of = notes_of
+        self._notes_of, self._others = notes_of, others
         self.num_told = self.num_dismissed = 0
 
     def verdict(
@@ -58,7 +61,12 @@ class Telling:
         if card is not None:
             report = with_card(report, card, case.onset_ns, onset_step, notes)
         place = self._keep(case, report)
-        hosts = self._hosts(case, verdict.ranks)
+        for lang, other in self._others(case):
+            if card is not None:
+                other = with_card(other, card, case.onset_ns, onset_step, notes)
+            self._put(case, f"{place}.{lang}", other)
+        devices, hosts = self._places(case, verdict.ranks)
+        devices = devices or tuple(each for each in verdict.devices if each != "cpu")
 
         def decided(i: Incident) -> Incident:
             about = i.about
@@ -66,7 +74,7 @@ class Telling:
                 about = replace(
                     about,
                     ranks=verdict.ranks,
-                    devices=tuple(each for each in verdict.devices if each != "cpu") or about.devices,
+                    devices=devices or about.devices,
                     hosts=hosts or about.hosts,
                 )
             return replace(
@@ -92,10 +100,30 @@ class Telling:
             self.num_told += 1
             self._feed.tell("card", (told, report))
 
+    def widen(self, case: Case, verdict: Verdict) -> None:
+        """The same cause on other ranks too."""
+        if case.verdict is None or set(verdict.ranks) <= set(case.verdict.ranks):
+            return
+        ranks = tuple(sorted({*verdict.ranks, *case.verdict.ranks}))
+        case.verdict = dataclasses.replace(case.verdict, ranks=ranks)
+        devices, hosts = self._places(case, ranks)
+
+        def wider(i: Incident) -> Incident:
+            about = replace(
+                i.about, ranks=ranks, devices=devices or i.about.devices, hosts=hosts or i.about.hosts
+            )
+            return replace(i, about=about)
+
+        noted = Noted(at_ns=self._now_ns(), what=f"now on ranks {', '.join(map(str, ranks))}")
+        amended(self._store, self._feed, case.id, wider, noted)
+
     def without_report(self, case: Case) -> None:
-        """Alarms that cannot be diagnosed are told by themselves: the incident's own changes say so."""
+        """Alarms that cannot be diagnosed are told by themselves."""
         case.told = ""
         self.num_told += 1
+        incident = incident_of(self._store, case.id)
+        if incident is not None:
+            self._feed.tell("card", (incident, None))
 
     def again(self, case: Case, incident: Incident) -> None:
         """A card that was written down and that no channel took before the server ended."""
@@ -125,12 +153,17 @@ class Telling:
     def _keep(self, case: Case, report: Report) -> str:
         case.num_reports += 1
         place = f"{case.id}-{case.num_reports}"
-        body = msgspec.json.encode(report)
-        self._store.put("report", place, body, job=case.job, run=case.run, at_ns=self._now_ns())
+        self._put(case, place, report)
         return place
 
-    def _hosts(self, case: Case, ranks: Sequence[int]) -> tuple[str, ...]:
+    def _put(self, case: Case, place: str, report: Report) -> None:
+        body = msgspec.json.encode(report)
+        self._store.put("report", place, body, job=case.job, run=case.run, at_ns=self._now_ns())
+
+    def _places(self, case: Case, ranks: Sequence[int]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Devices and hosts of these ranks, as the agents know them; empty where they do not."""
         if case.job is None or case.run is None:
-            return ()
-        rows = self._store.ranks(case.job, case.run)
-        return tuple(sorted({row.host for row in rows if row.rank in ranks}))
+            return (), ()
+        rows = [row for row in self._store.ranks(case.job, case.run) if row.rank in ranks]
+        devices = {row.device for row in rows if row.device is not None}
+        return tuple(sorted(devices)), tuple(sorted({row.host for row in rows}))
