@@ -65,6 +65,7 @@ bench: $(STAMP) $(NATIVE_STAMP) ## speed and memory beside the peer, in one run
 	$(PY) -m bench.faults
 	$(PY) -m bench.sdk
 	$(PY) -m bench.agent
+	$(PY) -m bench.alerts
 
 docs: $(STAMP) ## generated reference pages and the README's output
 	$(PY) tools/make_docs.py
