@@ -2,8 +2,9 @@
 
     python -m bench.alerts [FAULT…] [--minutes N]
 
-One process: a simulated job of 4 ranks with steps of 500 ms whose time is turned by hand, scraped each second; the
-agent's own sources and packer (values wait up to 5 s, marks up to 1 s), and the watch, looked at four times a second.
+One process: a simulated job of 4 ranks with steps of 500 ms whose time is turned by hand, scraped each second;
+the agent's own sources and packer (values wait up to 5 s, marks up to 1 s), and the watch, looked at four times
+a second.
 Each fault is switched on in a job of its own after 70 healthy seconds.
 """
 
@@ -39,7 +40,7 @@ SIGNALS = (
 
 
 def delays(fault: str) -> str:
-    """Every condition that was told after a fault, with its delay in seconds; what is explained in brackets."""
+    """Every condition that was told after a fault, with its delay; what is explained in brackets."""
     with tempfile.TemporaryDirectory() as folder:
         node = Node(Path(folder) / "run", seed=11, watch=Watch(budget=Budget(num_pages=1000)), **SHAPE)
         before = node.run(LEARN_S)

@@ -425,7 +425,7 @@ def _with_rows(text: str, heading: str, rows: list[str]) -> str:
     """The text with these rows in the first table below a heading."""
     before, found, after = text.partition(f"{heading}\n")
     assert found, heading
-    table, rest = re.match(r"(.*?\n\|[-|]+\|\n)(?:\|.*\n)*(.*)", after, re.DOTALL).groups()  # type: ignore[union-attr]
+    table, rest = re.match(r"(.*?\n\|[-|]+\|\n)(?:\|[^\n]*\n)*(.*)", after, re.DOTALL).groups()  # type: ignore[union-attr]
     return before + found + table + "".join(f"{each}\n" for each in rows) + rest
 
 
