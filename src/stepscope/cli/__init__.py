@@ -19,7 +19,22 @@ import click
 from stepscope.model.error import StepscopeError, UsageError
 from stepscope.version import VERSION
 
-VERBS = ("diagnose", "run", "demo", "doctor", "rules", "explain", "export", "simulate", "agent", "mcp")
+VERBS = (
+    "diagnose",
+    "compare",
+    "run",
+    "demo",
+    "doctor",
+    "rules",
+    "explain",
+    "export",
+    "simulate",
+    "agent",
+    "serve",
+    "token",
+    "notify",
+    "mcp",
+)
 
 EXIT_OURS = 70
 EXIT_INTERRUPTED = 130
@@ -57,8 +72,9 @@ def _show_version(ctx: click.Context, param: click.Parameter, wanted: bool) -> N
 def cli() -> None:
     """Says why a GPU training step is slow, and what to do about it.
 
-    Exit codes: 0 done, 1 a finding at or above --fail-on, 2 wrong usage, 3 nothing asked for can be read,
-    4 a service cannot be reached, 5 refused, 70 our fault, 130 interrupted.
+    Exit codes: 0 done, 1 a finding at or above --fail-on or a regression, 2 wrong usage, 3 nothing asked
+    for can be read, or two runs are not comparable, 4 a service cannot be reached, 5 refused, 70 our fault,
+    130 interrupted.
     """
 
 

@@ -28,6 +28,13 @@ LEAST_SIGMA_RATIO = 0.01
 LEAST_SIGMA_POINTS = 0.005
 """Of ratios, absolute: half a percent point. A share that is usually 0 would have no scatter at all."""
 SIGMAS = 3.0
+MOVING = 4.0
+"""Scatter against steps from point to point. Of independent points it is 1, of points that resemble their
+neighbours (0.6) 1.6."""
+MOST_PLATEAU = 25
+"""More points on another level than this are no exception among 100 but the next level."""
+MOST_WAITS = 5
+"""So often half of the points are replaced; a series that still moves then is one that does so."""
 LEAST_PLATEAU = 4
 """Points beyond 3 sigma in a row. Of steps that resemble their neighbours few do that."""
 AT_ONCE = 16_384
@@ -40,7 +47,8 @@ Points = npt.NDArray[np.float32] | F64
 @dataclass(frozen=True, slots=True)
 class Normal:
     """Columns over rows. `num` points are behind it, 0 where nothing is learned yet: the first `num_slow`
-    points were warm-up by evidence and have to be left out first."""
+    points were warm-up by evidence and have to be left out first. `is_moving`: the level moved within the
+    points, and what was learned is between two."""
 
     median: F64
     sigma: F64
@@ -48,6 +56,7 @@ class Normal:
     deviation: F64
     num: I64
     num_slow: I64
+    is_moving: Flags
 
 
 def learned(points: Points, is_ratio: Flags, quantum: F64) -> Normal:
@@ -59,25 +68,44 @@ def learned(points: Points, is_ratio: Flags, quantum: F64) -> Normal:
     row further on a plateau that nobody marked: both are left out, and the rest is looked at once more.
     """
     num_points = points.shape[1]
-    tick = np.where(np.isfinite(quantum), quantum, _ticks(points))
-    median, sigma = _robust(points, is_ratio, tick)
+    ordered = points.copy()
+    ordered.sort(axis=1)
+    tick = np.where(np.isfinite(quantum), quantum, _ticks(ordered))
+    median, sigma = _robust(ordered, is_ratio, tick)
     mean = points.mean(axis=1, dtype=np.float64)
     deviation = points.std(axis=1, ddof=1, dtype=np.float64)
     far = np.abs(points - median[:, None]) > SIGMAS * sigma[:, None]
     num_slow = np.logical_and.accumulate(far, axis=1).sum(axis=1)
     num = np.full(len(points), num_points)
+    is_moving = _moves(points, is_ratio, tick, median, sigma)
     again = np.flatnonzero((num_slow > 0) | (far.sum(axis=1) >= LEAST_PLATEAU))
     if len(again):
         out = _in_a_row(far[again]) | (np.arange(num_points) < num_slow[again, None])
         num[again] = num_points - out.sum(axis=1)
+        is_moving[again] |= num_points - num[again] - num_slow[again] > MOST_PLATEAU
         rest = np.where(out, np.nan, points[again])
         rest[num[again] < LEAST_POINTS] = points[again][num[again] < LEAST_POINTS]
-        median[again], sigma[again] = _robust(rest, is_ratio[again], tick[again])
+        median[again], sigma[again] = _robust(np.sort(rest, axis=1), is_ratio[again], tick[again])
         mean[again], deviation[again] = np.nanmean(rest, axis=1), np.nanstd(rest, axis=1, ddof=1)
         # Half of the points on a plateau are no plateau: only a slow beginning is waited for.
         whole = (num < LEAST_POINTS) & (num_points - num_slow >= LEAST_POINTS)
         num = np.where(whole, num_points, np.where(num < LEAST_POINTS, 0, num))
-    return Normal(median, sigma, mean, np.maximum(deviation, 1e-9 * np.abs(mean)), num, num_slow)
+    deviation = np.maximum(deviation, 1e-9 * np.abs(mean))
+    return Normal(median, sigma, mean, deviation, num, num_slow, is_moving)
+
+
+def _moves(points: Points, is_ratio: Flags, tick: F64, median: F64, sigma: F64) -> Flags:
+    """Where points scatter far more than they differ from the point before: two levels, half of the points
+    each, as when a job comes up."""
+    step = np.abs(np.diff(points, axis=1))
+    step.sort(axis=1)
+    num = np.full(len(step), step.shape[1])
+    usual = 1.4826 / 2**0.5 * _middle(step, num)
+    floor = np.maximum(
+        np.maximum(tick / 2, LEAST_SIGMA_POINTS * is_ratio), LEAST_SIGMA_RATIO * np.abs(median)
+    )
+    moving: Flags = np.isfinite(sigma) & (sigma > MOVING * np.maximum(usual, floor))
+    return moving
 
 
 def _in_a_row(far: Flags) -> Flags:
@@ -90,24 +118,20 @@ def _in_a_row(far: Flags) -> Flags:
     return result
 
 
-def _ticks(points: Points) -> F64:
+def _ticks(ordered: Points) -> F64:
     """The smallest difference between two values of a row; 0 of one value."""
-    ordered = np.sort(points, axis=1)
     step = np.diff(ordered, axis=1)
     least: F64 = np.min(step, axis=1, where=step > 0, initial=np.inf).astype(np.float64)
     return np.where(np.isfinite(least), least, 0.0)
 
 
-def _robust(points: Points, is_ratio: Flags, tick: F64) -> tuple[F64, F64]:
-    """Median and sigma of each row; NaN is left out."""
-    num = np.isfinite(points).sum(axis=1)
-    ordered = points.copy()
-    ordered.sort(axis=1)
+def _robust(ordered: Points, is_ratio: Flags, tick: F64) -> tuple[F64, F64]:
+    """Median and sigma of rows in ascending order; NaN, at their end, is left out."""
+    num = np.isfinite(ordered).sum(axis=1)
     median = _middle(ordered, num)
-    np.subtract(ordered, median[:, None].astype(ordered.dtype), out=ordered)
-    np.abs(ordered, out=ordered)
-    ordered.sort(axis=1)
-    sigma = np.maximum(1.4826 * _middle(ordered, num), tick / 2)
+    spread = np.abs(ordered - median[:, None].astype(ordered.dtype))
+    spread.sort(axis=1)
+    sigma = np.maximum(1.4826 * _middle(spread, num), tick / 2)
     sigma = np.maximum(sigma, np.maximum(LEAST_SIGMA_RATIO * np.abs(median), LEAST_SIGMA_POINTS * is_ratio))
     return median, np.where(sigma > 0, sigma, np.inf)
 
@@ -130,6 +154,7 @@ class Baselines(Columns):
         "num": (np.int32, 0, 0),
         "num_left_out": (np.int16, 0, 0),
         "num_held": (np.int16, 0, 0),
+        "num_waits": (np.int16, 0, 0),
         # Single precision: 100 points of 200,000 series are 80 MB so, and 1e-7 of a value is no matter.
         "held": (np.float32, NUM_POINTS, 0),
     }
@@ -140,6 +165,7 @@ class Baselines(Columns):
     num: npt.NDArray[np.int32]
     num_left_out: npt.NDArray[np.int16]
     num_held: npt.NDArray[np.int16]
+    num_waits: npt.NDArray[np.int16]
     held: npt.NDArray[np.float32]
 
     def take(self, rows: I64, values: F64, is_ratio: Flags, quantum: F64) -> I64:
@@ -154,13 +180,15 @@ class Baselines(Columns):
         for first in range(0, len(full), AT_ONCE):
             some = full[first : first + AT_ONCE]
             normal = learned(self.held[some], is_ratio[some], quantum[some])
+            is_moving = normal.is_moving & (self.num_waits[some] < MOST_WAITS)
+            self.num_waits[some] += is_moving
+            is_known = (normal.num > 0) & ~is_moving
             for name in ("median", "sigma", "mean", "deviation", "num"):
-                getattr(self, name)[some] = getattr(normal, name)
-            for row, num_slow in zip(
-                some[normal.num == 0].tolist(), normal.num_slow[normal.num == 0].tolist(), strict=True
-            ):
-                self.held[row, : NUM_POINTS - num_slow] = self.held[row, num_slow:].copy()
-                self.num_held[row] = NUM_POINTS - num_slow
-                self.median[row] = self.sigma[row] = self.mean[row] = self.deviation[row] = np.nan
+                getattr(self, name)[some[is_known]] = getattr(normal, name)[is_known]
+            left_out = np.where(is_known, 0, np.maximum(normal.num_slow, is_moving * NUM_POINTS // 2))
+            for num in np.unique(left_out[left_out > 0]).tolist():
+                again = some[left_out == num]
+                self.held[again, : NUM_POINTS - num] = self.held[again, num:]
+                self.num_held[again] = NUM_POINTS - num
         done: I64 = full[self.num[full] > 0]
         return done

@@ -11,16 +11,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from stepscope.detect.baseline import SIGMAS, Baselines
+from stepscope.detect.baseline import AT_ONCE, SIGMAS, Baselines
 from stepscope.detect.columns import Columns, Rows
 from stepscope.detect.cusum import SLACK_RATIO, Sums
 from stepscope.detect.gate import I8, Flags, Runs, Windows, severity
 from stepscope.detect.kind import SeriesKind
-from stepscope.detect.mask import Spells
+from stepscope.detect.mask import LEAST_LENGTH, Spells
 from stepscope.detect.regime import Regimes
 from stepscope.detect.series import GAP_NS, Series, Verdicts
 from stepscope.model.sample import F64
 from stepscope.model.trace import ABSENT_I64, I64
+
+__all__ = ["Gates", "Verdicts"]
 
 GAP_POINTS = 8
 """Without a point for `GAP_NS`, and for so many of the usual intervals, nothing is in a row any more."""
@@ -210,19 +212,23 @@ class Gates:
 
     def _look_back(self, rows: I64) -> None:
         """Spells that lie within the baseline, or go on from it, belong to a rhythm as any."""
-        normal = self._baselines
-        points = normal.held[rows].astype(np.float64)
-        distance = points - normal.median[rows, None]
-        limit = SIGMAS * normal.sigma[rows]
-        far = self._side(rows[:, None], distance, limit[:, None])
-        some = np.flatnonzero((far != 0).sum(axis=1) > 2)
-        if not len(some):
+        for first in range(0, len(rows), AT_ONCE):
+            some = rows[first : first + AT_ONCE]
+            median = self._baselines.median[some, None].astype(np.float32)
+            limit = SIGMAS * self._baselines.sigma[some, None].astype(np.float32)
+            far = np.abs(self._baselines.held[some] - median) > limit
+            self._replay(some[far.sum(axis=1) >= LEAST_LENGTH])
+
+    def _replay(self, rows: I64) -> None:
+        if not len(rows):
             return
-        rows, distance, limit, far = rows[some], np.abs(distance[some]), limit[some], far[some]
-        num = points.shape[1]
+        points = self._baselines.held[rows].astype(np.float64)
+        limit, num = SIGMAS * self._baselines.sigma[rows], points.shape[1]
         for place in range(num):
+            distance = points[:, place] - self._baselines.median[rows]
             number = self._series.number[rows] - (num - 1 - place)
-            self._spells.take(rows, far[:, place], distance[:, place], limit, number)
+            side = self._side(rows, distance, limit)
+            self._spells.take(rows, side, np.abs(distance), limit, number)
 
     def _side(self, index: Rows, distance: F64, limit: F64) -> I8:
         """+1 or -1 where a point is beyond the limit on a side that counts."""

@@ -19,7 +19,9 @@ from stepscope.model.error import InputError, StepscopeError, UsageError
 from stepscope.model.log import Log
 from stepscope.model.report import Input, InputKind
 from stepscope.model.sample import Owner, Telemetry
+from stepscope.offline.held import is_held, read_held
 from stepscope.offline.read import Read, refused, unreadable
+from stepscope.offline.served import read_served
 from stepscope.sources import file
 
 _ADDRESS = re.compile(r"^[a-z][a-z0-9+.-]*://", re.IGNORECASE)
@@ -47,8 +49,10 @@ def asked_of(traces: Sequence[Read], logs: Sequence[Read]) -> Asked:
 
 def read_telemetry_inputs(given: Sequence[str], asked: Asked, job: str | None = None) -> list[Read]:
     """Every telemetry input, in the order given. `job` is the one that is read of a spool of several."""
+    from stepscope.sources.catalog.sealed import is_sealed
     from stepscope.sources.formats.spool import is_spool
     from stepscope.sources.prometheus import is_prometheus_url
+    from stepscope.sources.served import is_served_url
 
     reads: list[Read] = []
     for path in given:
@@ -56,6 +60,19 @@ def read_telemetry_inputs(given: Sequence[str], asked: Asked, job: str | None = 
             reads.append(_of_server(path, asked))
         elif is_spool(path):
             reads.append(_of_spool(path, job))
+        elif is_sealed(path):
+            reads.append(_of_sealed(path, job))
+        elif is_served_url(path):
+            reads.append(
+                read_served(
+                    path,
+                    start_ns=asked.start_ns,
+                    end_ns=asked.end_ns,
+                    environment=asked.environment,
+                    job=job,
+                    read_spool=_of_spool,
+                )
+            )
         else:
             if _ADDRESS.match(path):
                 raise UsageError(_meant(path))
@@ -75,7 +92,7 @@ def read_log_inputs(given: Sequence[str], pattern: str | None = None) -> list[Re
     """Every log, in the order given. `pattern` is a line pattern of one's own."""
 
     def one(path: str) -> Read:
-        return _log(path, pattern)
+        return read_held(path) if is_held(path) else _log(path, pattern)
 
     return [read for path in given for read in _of_path(path, "log", one, _is_log)]
 
@@ -115,16 +132,16 @@ def _is_telemetry(path: str) -> bool:
 def _is_log(path: str) -> bool:
     from stepscope.sources.log import is_log
 
-    return bool(is_log(path, file.head(path, 65536)))
+    return is_held(path) or bool(is_log(path, file.head(path, 65536)))
 
 
 def _telemetry(name: str) -> Read:
     from stepscope.sources.telemetry import read_parts
 
     whole = file.read(name)
-    parts = _named([_tidy(part) for part in read_parts(name, data=whole.data)], name)
+    parts = _named([tidy(part) for part in read_parts(name, data=whole.data)], name)
     given = _input(parts, name, whole.num_bytes, whole.sha256)
-    return Read(given, name, telemetry=parts, known=_hosts(parts))
+    return Read(given, name, telemetry=parts, known=hosts_of_telemetry(parts))
 
 
 def _of_spool(path: str, job: str | None) -> Read:
@@ -139,7 +156,7 @@ def _of_spool(path: str, job: str | None) -> Read:
         raise  # the rest of the inputs cannot stand for the job that was asked for
     except StepscopeError as error:
         return refused(path, error, "telemetry")
-    parts = tuple(_tidy(part) for part in found.telemetry)
+    parts = tuple(tidy(part) for part in found.telemetry)
     marks = tuple(marks_of_batches(found.marks, found.ends))
     given = _input(parts, path, found.content.num_bytes, found.content.digest)
     starts = [each.start_ns for each in marks if each.start_ns is not None]
@@ -151,11 +168,36 @@ def _of_spool(path: str, job: str | None) -> Read:
         start_ns=min([*starts, *([given.start_ns] if given.start_ns is not None else [])], default=None),
         end_ns=max([*ends, *([given.end_ns] if given.end_ns is not None else [])], default=None),
     )
-    known = _hosts(parts)
+    known = hosts_of_telemetry(parts)
     known = known | redact.Identities(hosts=frozenset(m.identity.host for m in marks if m.identity.host))
     for log in found.logs:
-        known = known | _hosts_of_log(log)
-    return Read(given, path, telemetry=parts, logs=found.logs, marks=marks, read_ns=found.end_ns, known=known)
+        known = known | hosts_of_log(log)
+    return Read(
+        given,
+        path,
+        telemetry=parts,
+        logs=found.logs,
+        marks=marks,
+        stacks=found.stacks,
+        read_ns=found.end_ns,
+        known=known,
+    )
+
+
+def _of_sealed(path: str, job: str | None) -> Read:
+    """Hours of a store are one input, however many files they are."""
+    from stepscope.sources.catalog.sealed import FORMAT, read_sealed
+    from stepscope.sources.catalog.spool import NoJob
+
+    try:
+        found, num_bytes = read_sealed(path, job)
+    except (NoJob, UsageError):
+        raise
+    except StepscopeError as error:
+        return refused(path, error, "telemetry")
+    parts = tuple(tidy(part) for part in found)
+    given = msgspec.structs.replace(_input(parts, path, num_bytes, None), format=FORMAT)
+    return Read(given, path, telemetry=parts, known=hosts_of_telemetry(parts))
 
 
 def _of_server(url: str, asked: Asked) -> Read:
@@ -172,8 +214,8 @@ def _of_server(url: str, asked: Asked) -> Read:
         raise  # the address is wrong, as an option would be
     except StepscopeError as error:
         return refused(shown, error, "telemetry")
-    named = _named([_tidy(part) for part in parts], shown)
-    return Read(_input(named, shown, None, None), shown, telemetry=named, known=_hosts(named))
+    named = _named([tidy(part) for part in parts], shown)
+    return Read(_input(named, shown, None, None), shown, telemetry=named, known=hosts_of_telemetry(named))
 
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]+")
@@ -196,7 +238,7 @@ def _plain(owner: Owner) -> Owner:
     )
 
 
-def _tidy(part: Telemetry) -> Telemetry:
+def tidy(part: Telemetry) -> Telemetry:
     return dataclasses.replace(
         part,
         series=tuple(dataclasses.replace(each, owner=_plain(each.owner)) for each in part.series),
@@ -208,7 +250,7 @@ def _tidy(part: Telemetry) -> Telemetry:
     )
 
 
-def _hosts(parts: Sequence[Telemetry]) -> redact.Identities:
+def hosts_of_telemetry(parts: Sequence[Telemetry]) -> redact.Identities:
     """The hosts that telemetry names: identities, like those of traces."""
     named = {series.owner.host for part in parts for series in part.series}
     return redact.Identities(hosts=frozenset(host for host in named if host and host != "localhost"))
@@ -227,10 +269,10 @@ def _log(name: str, pattern: str | None) -> Read:
     whole = file.read(name)
     told = read_log(name, data=whole.data, pattern=pattern)
     given = _log_input(told, whole.num_bytes, whole.sha256)
-    return Read(given, name, log=told, known=_hosts_of_log(told))
+    return Read(given, name, log=told, known=hosts_of_log(told))
 
 
-def _hosts_of_log(told: Log) -> redact.Identities:
+def hosts_of_log(told: Log) -> redact.Identities:
     hosts = {told.host, *(event.host for event in told.events)}
     return redact.Identities(hosts=frozenset(host for host in hosts if host and host != "localhost"))
 

@@ -77,6 +77,12 @@ def is_count(value: object) -> TypeGuard[int]:
 
 def read_thresholds(path: str | os.PathLike[str]) -> Mapping[str, Any]:
     """A site's thresholds from TOML: `[rule-id]`, then `feature = number`."""
+    return read_toml(path, "--rules-config takes a TOML file", "[rule-id], then feature = number")
+
+
+def read_toml(path: str | os.PathLike[str], mend: str, shape: str) -> Mapping[str, Any]:
+    """A TOML file of a person's. UsageError where it is none: `mend` says what the option takes, `shape` how
+    it is written."""
     import sys
 
     if sys.version_info >= (3, 11):
@@ -85,7 +91,6 @@ def read_thresholds(path: str | os.PathLike[str]) -> Mapping[str, Any]:
         import tomli as tomllib
 
     name = os.fspath(path)
-    mend = "--rules-config takes a TOML file"
     try:
         mode = os.stat(path).st_mode
         if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
@@ -101,10 +106,10 @@ def read_thresholds(path: str | os.PathLike[str]) -> Mapping[str, Any]:
         why = error.strerror if isinstance(error, OSError) else no_text
         raise UsageError(f"{name}: {why}; {mend}") from error
     try:
-        thresholds: Mapping[str, Any] = tomllib.loads(text)
+        read: Mapping[str, Any] = tomllib.loads(text)
     except RecursionError as error:
         raise UsageError(f"{name}: is nested too deeply; {mend}") from error
     except tomllib.TOMLDecodeError as error:
-        mend = "--rules-config takes TOML: [rule-id], then feature = number"
-        raise UsageError(f"{name}: {error}; {mend}") from error
-    return thresholds
+        takes = mend.removesuffix(" a TOML file") + " TOML"
+        raise UsageError(f"{name}: {error}; {takes}: {shape}") from error
+    return read

@@ -1,0 +1,1 @@
+"""Channels, one file each; its one agreed name is `CHANNEL`."""
