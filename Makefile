@@ -69,6 +69,7 @@ bench: $(STAMP) $(NATIVE_STAMP) ## speed and memory beside the peer, in one run
 <<<<<<< HEAD
 	$(PY) -m bench.store
 =======
+	$(PY) -m bench.alerts
 	$(PY) -m bench.detection
 	$(PY) -m bench.gates
 	$(PY) -m bench.judge

@@ -446,6 +446,50 @@ def step_ring_header() -> str:
     return c_header()
 
 
+def alerts_page() -> str:
+    """docs/reference/alerts.md: its tables are of the conditions and relations of `detect.alert`."""
+    from stepscope.detect.alert.relation import RELATIONS
+    from stepscope.detect.alert.table import TABLE
+    from stepscope.model.text import number
+
+    def row(each: typing.Any) -> str:
+        sign = "≥" if each.side == "above" else "≤"
+        threshold, clear = "own normal", ""
+        if each.threshold is not None:
+            threshold = f"{sign} {number(each.threshold, each.unit)}"
+            clear = "" if each.clear is None else number(each.clear, each.unit)
+        elif each.how in ("event", "task"):
+            threshold = "as told"
+        elif each.how == "peer":
+            threshold = "its peers"
+        held = f"{each.for_ns / 1e9:g} s" if each.for_ns else ""
+        severity = each.severity or ("by code" if each.how == "event" else "by effect")
+        notes = [note for note, holds in (
+            ("hint", not each.pages), ("off", not each.is_on), ("elsewhere", each.how == "elsewhere"),
+        ) if holds]  # fmt: skip
+        severity += f", *{', '.join(notes)}*" if notes else ""
+        name = f"`{each.id}`<br>{each.title.en}"
+        return f"| {name} | {threshold} | {clear} | {held} | {severity} | {each.needs} | {each.reference} |"
+
+    def names(ids: tuple[str, ...]) -> str:
+        return ", ".join(f"`{each}`" for each in ids)
+
+    text = (ROOT / "docs/reference/alerts.md").read_text(encoding="utf-8")
+    for level in ("resource", "performance", "task"):
+        rows = [row(each) for each in TABLE if each.level == level]
+        text = _with_rows(text, f"## {level.capitalize()}", rows)
+    rows = [f"| {names(each.causes)} | {names(each.effects)}: {each.why} |" for each in RELATIONS]
+    return _with_rows(text, "## Which alarm explains which", rows)
+
+
+def _with_rows(text: str, heading: str, rows: list[str]) -> str:
+    """The text with these rows in the first table below a heading."""
+    before, found, after = text.partition(f"{heading}\n")
+    assert found, heading
+    table, rest = re.match(r"(.*?\n\|[-|]+\|\n)(?:\|[^\n]*\n)*(.*)", after, re.DOTALL).groups()  # type: ignore[union-attr]
+    return before + found + table + "".join(f"{each}\n" for each in rows) + rest
+
+
 def agent_page() -> str:
     """docs/reference/agent.md with its tables of profiles and sources, from the catalogue."""
     from stepscope.agent.profile import PROFILES
@@ -485,6 +529,7 @@ def openapi_page() -> str:
 PAGES: dict[str, Callable[[], str]] = {
     "docs/reference/openapi.json": openapi_page,
     "docs/reference/agent.md": agent_page,
+    "docs/reference/alerts.md": alerts_page,
     "docs/reference/cli.md": cli_page,
     "docs/reference/simulate.md": simulate_page,
     "docs/reference/report.md": report_page,
