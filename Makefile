@@ -66,14 +66,11 @@ bench: $(STAMP) $(NATIVE_STAMP) ## speed and memory beside the peer, in one run
 	$(PY) -m bench.faults
 	$(PY) -m bench.sdk
 	$(PY) -m bench.agent
-<<<<<<< HEAD
 	$(PY) -m bench.store
-=======
 	$(PY) -m bench.alerts
 	$(PY) -m bench.detection
 	$(PY) -m bench.gates
 	$(PY) -m bench.judge
->>>>>>> 1bd854d825a1994b67dd4aecc329ed844ac4bf30
 
 docs: $(STAMP) ## generated reference pages and the README's output
 	$(PY) tools/make_docs.py
