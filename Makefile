@@ -71,6 +71,7 @@ bench: $(STAMP) $(NATIVE_STAMP) ## speed and memory beside the peer, in one run
 	$(PY) -m bench.detection
 	$(PY) -m bench.gates
 	$(PY) -m bench.judge
+	$(PY) -m bench.told
 
 docs: $(STAMP) ## generated reference pages and the README's output
 	$(PY) tools/make_docs.py

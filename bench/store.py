@@ -191,8 +191,8 @@ def long_ago(store: Store, days: int) -> float:
             "0 AS source, "
             f"{start} + m * {MINUTE_NS} AS at_ns, v AS mean, v - 1 AS least, v + 1 AS most, v AS last, "
             "v + 1 AS p95, CAST(60 AS BIGINT) AS num, CAST(NULL AS DOUBLE) AS increase, "
-            ""
-            "CAST(NULL AS BIGINT) AS bits FROM (SELECT s, o, m, round(300 + 20 * sin(m / 60.0 + o) + random(), 3) AS v FROM "
+            "CAST(NULL AS BIGINT) AS bits FROM "
+            "(SELECT s, o, m, round(300 + 20 * sin(m / 60.0 + o) + random(), 3) AS v FROM "
             f"unnest({signals}) a(s), unnest({owners}) b(o), range(1440) c(m)) "
             "ORDER BY signal, owner, source, at_ns"
         )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from stepscope.sources.log import read_log
 
-LINES = """[rank1]:[E626 06:24:44.903881913 ProcessGroupNCCL.cpp:616] [Rank 1] Watchdog caught collective operation \
-timeout: WorkNCCL(SeqNum=808, OpType=ALLREDUCE, NumelIn=9801523, NumelOut=9801523, Timeout(ms)=600000) ran for \
-600020 milliseconds before timing out.
-[rank1]:[E626 06:24:44.906457629 ProcessGroupNCCL.cpp:1785] [PG ID 0 PG GUID 0(default_pg) Rank 1] Exception \
-(either an error or timeout) detected by watchdog at work: 808, last enqueued NCCL work: 811, last completed \
-NCCL work: 807.
+LINES = """[rank1]:[E626 06:24:44.903881913 ProcessGroupNCCL.cpp:616] [Rank 1] Watchdog caught collective \
+operation timeout: WorkNCCL(SeqNum=808, OpType=ALLREDUCE, NumelIn=9801523, NumelOut=9801523, \
+Timeout(ms)=600000) ran for 600020 milliseconds before timing out.
+[rank1]:[E626 06:24:44.906457629 ProcessGroupNCCL.cpp:1785] [PG ID 0 PG GUID 0(default_pg) Rank 1] \
+Exception (either an error or timeout) detected by watchdog at work: 808, last enqueued NCCL work: 811, \
+last completed NCCL work: 807.
 """
 
 

@@ -240,7 +240,8 @@ class HangWatch:
         gone = self._alarms.get(("process-gone", place[1]))
         onset = max(each.since_ns for each in mine)
         self._begin(
-            place, about, onset, now_ns, text, measured=measured, severity=_SEVERITY[place[0]], steps=_steps(run.ranks.values()),
+            place, about, onset, now_ns, text, measured=measured,
+            severity=_SEVERITY[place[0]], steps=_steps(run.ranks.values()),
             inhibited_by=gone.id if gone is not None else None,
         )  # fmt: skip
 
