@@ -62,7 +62,7 @@ def command(
     compressed.
     """
     from stepscope.export.kind import KINDS as ALL
-    from stepscope.export.saved import is_saved
+    from stepscope.offline.saved import is_saved
 
     if kind == "samples":
         if table or steps or rank is not None or len(paths) != 1:
@@ -167,6 +167,6 @@ def _report(paths: tuple[str, ...], is_report: bool, options: dict[str, Any]) ->
         from stepscope import offline
 
         return offline.diagnose(paths, **options)
-    from stepscope.export import saved
+    from stepscope.offline import saved
 
     return saved.read(paths[0], redact_key=options["redact_key"], keep_identities=options["keep_identities"])

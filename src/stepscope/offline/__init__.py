@@ -9,75 +9,26 @@ memory follows the largest file, not the number of files.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from stepscope.model import redact
 from stepscope.model.error import InputError, UsageError
 from stepscope.model.report import Report
-from stepscope.model.sample import Telemetry
 from stepscope.model.text import Lang
 from stepscope.model.trace import Trace
 from stepscope.offline.beside import asked_of, read_log_inputs, read_telemetry_inputs
-from stepscope.offline.mark import ended_well, interrupted, marks_of
+from stepscope.offline.joined import Diagnosed, Joining, Source, has_native_loader, joined
+from stepscope.offline.mark import ended_well, interrupted
 from stepscope.offline.option import as_training, check_options, read_thresholds
-from stepscope.offline.read import (
-    OnProgress,
-    Read,
-    Wanted,
-    check_steps,
-    nothing_read,
-    one_file_a_rank,
-    read_all,
-    renamed,
-)
-
-if TYPE_CHECKING:
-    from stepscope.diagnose.row import Row
+from stepscope.offline.read import OnProgress, Wanted, read_all, renamed
 
 __all__ = ["Diagnosed", "InputError", "Source", "diagnose", "diagnosed", "has_native_loader", "load"]
 
 
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Source:
-    """A trace behind a report: where it can be read again, its place in `report.inputs`, and its digest."""
-
-    path: str
-    place: int
-    sha256: str | None
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Diagnosed:
-    """A report, and what it takes to show its traces beside it (`stepscope.export`).
-
-    `sources` are the traces that the report speaks of, in the order of `report.inputs`; `redaction` is what
-    was done to the report's text.
-    """
-
-    report: Report
-    sources: tuple[Source, ...]
-    steps: tuple[int, int] | None
-    redaction: redact.Redaction
-    telemetry: tuple[Telemetry, ...] = ()
-    """As it was read: its identities are still there."""
-    rows: tuple[Row, ...] = ()
-    """Every device with the facts that its rules were judged on, and that show whether a change worked."""
-
-
-def has_native_loader() -> bool:
-    """Whether the native loader is built and loads here."""
-    from stepscope.trace.load import native_available
-
-    return bool(native_available())
 
 
 def load(path: str | os.PathLike[str]) -> Trace:
@@ -175,14 +126,8 @@ def diagnosed(
     """As `diagnose`, with what it takes to read the traces again. `was_interrupted`: whoever started the job
     knows that Ctrl-C ended it, whatever its launcher did to the ranks then; `has_ended_well`: that the job
     ended in order, though a rank may not have said so."""
-    from stepscope.diagnose import Options
-    from stepscope.diagnose.diagnose import diagnosed as diagnose_ranks
-    from stepscope.diagnose.stuck import Held
-    from stepscope.diagnose.table import with_tables
     from stepscope.rules import load_catalog
-    from stepscope.sources.catalog.flight_recorder import one_a_rank
     from stepscope.trace.load import discover
-    from stepscope.views.notebook import shown
 
     check_options(
         log_pattern=log_pattern,
@@ -219,72 +164,21 @@ def diagnosed(
     reads += beside
     if shown_as:
         reads = renamed(reads, shown_as)
-    if not any(read.input.error is None for read in reads):
-        raise nothing_read(reads)
-    if steps is not None:
-        check_steps(steps, reads)
-    given_marks = [each for read in reads for each in read.marks]
-    marked = marks_of(reads, steps, rank, time.time_ns())
-    reads = marked.reads
-    analyses, inputs = one_file_a_rank(reads)
-    if rank is not None:
-        own = {a.rank for a in analyses} | {m.identity.rank for m in given_marks}
-        found = sorted(each for each in own if each is not None)
-        analyses = [a for a in analyses if a.rank == rank]
-        if not analyses and not marked.marked.analyses and not any(_tells_of_all(read) for read in reads):
-            there = f"there are: {', '.join(map(str, found))}" if found else "the inputs name no rank"
-            raise UsageError(f"no input is of rank {rank}; {there}")
-    options = Options(
-        catalog=catalog,
-        job=job,
-        lang=lang,
-        training=training,
-        native_loader=has_native_loader(),
-    )
-    memory = [
-        msgspec.structs.replace(row, input=place)
-        for place, read in enumerate(reads)
-        for row in read.memory
-        if rank is None or row.rank in (None, rank)
-    ]
-    report, rows = diagnose_ranks(
-        analyses,
-        inputs,
-        options,
-        memory,
-        [part for read in reads for part in read.telemetry],
-        [
-            *(read.log for read in reads if read.log is not None),
-            *(log for read in reads for log in read.logs),
-            *marked.logs,
-        ],
-        marked.marked,
-        Held(
-            tuple(one_a_rank(flight for read in reads for flight in read.flights)),
-            tuple(stack for read in reads for stack in read.stacks),
+    return joined(
+        reads,
+        Joining(
+            catalog=catalog,
+            job=job,
+            lang=lang,
+            training=training,
+            steps=steps,
+            rank=rank,
+            redact_key=redact_key,
+            keep_identities=keep_identities,
+            shown_as=shown_as,
+            now_ns=time.time_ns(),
         ),
     )
-    tables = [dataclasses.replace(r.table, name=r.input.name) for r in reads if r.table is not None]
-    report = with_tables(report, tables, lang)
-    known = redact.NOBODY
-    for read in reads:
-        known = known | read.known
-        if shown_as:  # the folder that is left off may be what says that a name is a user's
-            known = known | redact.identities_in_path(read.path) | redact.identities_in_path(read.input.name)
-    key = redact_key.encode() if redact_key else redact.key_of_inputs(i.sha256 or i.name for i in inputs)
-    return Diagnosed(
-        shown(redact.redact_report(report, key=key, known=known, keep_identities=keep_identities)),
-        _sources(reads, rank),
-        steps,
-        redact.Redaction(key, known, keep_identities),
-        tuple(part for read in reads for part in read.telemetry),
-        rows,
-    )
-
-
-def _tells_of_all(read: Read) -> bool:
-    """Whether an input may say something of a rank that it does not name."""
-    return bool(read.memory or read.table or read.telemetry or read.log or read.flights or read.stacks)
 
 
 def _as_paths(name: str, given: Paths) -> list[str]:
@@ -292,15 +186,3 @@ def _as_paths(name: str, given: Paths) -> list[str]:
         return [os.fsdecode(each) for each in ([given] if isinstance(given, (str, os.PathLike)) else given)]
     except TypeError as error:
         raise UsageError(f"{name}: {error}; give a path or several") from error
-
-
-def _sources(reads: Sequence[Read], rank: int | None) -> tuple[Source, ...]:
-    """The traces that were used: not those that cannot be read, repeat a rank or are of another rank."""
-    owner: dict[int, int] = {}
-    found = []
-    for place, read in enumerate(reads):
-        ranks = {analysis.rank for analysis in read.analyses}
-        is_first = [number is None or owner.setdefault(number, place) == place for number in ranks]
-        if read.input.error is None and any(is_first) and (rank is None or rank in ranks):
-            found.append(Source(read.path, place, read.input.sha256))
-    return tuple(found)

@@ -139,9 +139,9 @@ def _telemetry(name: str) -> Read:
     from stepscope.sources.telemetry import read_parts
 
     whole = file.read(name)
-    parts = _named([_tidy(part) for part in read_parts(name, data=whole.data)], name)
+    parts = _named([tidy(part) for part in read_parts(name, data=whole.data)], name)
     given = _input(parts, name, whole.num_bytes, whole.sha256)
-    return Read(given, name, telemetry=parts, known=_hosts(parts))
+    return Read(given, name, telemetry=parts, known=hosts_of_telemetry(parts))
 
 
 def _of_spool(path: str, job: str | None) -> Read:
@@ -156,7 +156,7 @@ def _of_spool(path: str, job: str | None) -> Read:
         raise  # the rest of the inputs cannot stand for the job that was asked for
     except StepscopeError as error:
         return refused(path, error, "telemetry")
-    parts = tuple(_tidy(part) for part in found.telemetry)
+    parts = tuple(tidy(part) for part in found.telemetry)
     marks = tuple(marks_of_batches(found.marks, found.ends))
     given = _input(parts, path, found.content.num_bytes, found.content.digest)
     starts = [each.start_ns for each in marks if each.start_ns is not None]
@@ -168,10 +168,10 @@ def _of_spool(path: str, job: str | None) -> Read:
         start_ns=min([*starts, *([given.start_ns] if given.start_ns is not None else [])], default=None),
         end_ns=max([*ends, *([given.end_ns] if given.end_ns is not None else [])], default=None),
     )
-    known = _hosts(parts)
+    known = hosts_of_telemetry(parts)
     known = known | redact.Identities(hosts=frozenset(m.identity.host for m in marks if m.identity.host))
     for log in found.logs:
-        known = known | _hosts_of_log(log)
+        known = known | hosts_of_log(log)
     return Read(
         given,
         path,
@@ -195,9 +195,9 @@ def _of_sealed(path: str, job: str | None) -> Read:
         raise
     except StepscopeError as error:
         return refused(path, error, "telemetry")
-    parts = tuple(_tidy(part) for part in found)
+    parts = tuple(tidy(part) for part in found)
     given = msgspec.structs.replace(_input(parts, path, num_bytes, None), format=FORMAT)
-    return Read(given, path, telemetry=parts, known=_hosts(parts))
+    return Read(given, path, telemetry=parts, known=hosts_of_telemetry(parts))
 
 
 def _of_server(url: str, asked: Asked) -> Read:
@@ -214,8 +214,8 @@ def _of_server(url: str, asked: Asked) -> Read:
         raise  # the address is wrong, as an option would be
     except StepscopeError as error:
         return refused(shown, error, "telemetry")
-    named = _named([_tidy(part) for part in parts], shown)
-    return Read(_input(named, shown, None, None), shown, telemetry=named, known=_hosts(named))
+    named = _named([tidy(part) for part in parts], shown)
+    return Read(_input(named, shown, None, None), shown, telemetry=named, known=hosts_of_telemetry(named))
 
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]+")
@@ -238,7 +238,7 @@ def _plain(owner: Owner) -> Owner:
     )
 
 
-def _tidy(part: Telemetry) -> Telemetry:
+def tidy(part: Telemetry) -> Telemetry:
     return dataclasses.replace(
         part,
         series=tuple(dataclasses.replace(each, owner=_plain(each.owner)) for each in part.series),
@@ -250,7 +250,7 @@ def _tidy(part: Telemetry) -> Telemetry:
     )
 
 
-def _hosts(parts: Sequence[Telemetry]) -> redact.Identities:
+def hosts_of_telemetry(parts: Sequence[Telemetry]) -> redact.Identities:
     """The hosts that telemetry names: identities, like those of traces."""
     named = {series.owner.host for part in parts for series in part.series}
     return redact.Identities(hosts=frozenset(host for host in named if host and host != "localhost"))
@@ -269,10 +269,10 @@ def _log(name: str, pattern: str | None) -> Read:
     whole = file.read(name)
     told = read_log(name, data=whole.data, pattern=pattern)
     given = _log_input(told, whole.num_bytes, whole.sha256)
-    return Read(given, name, log=told, known=_hosts_of_log(told))
+    return Read(given, name, log=told, known=hosts_of_log(told))
 
 
-def _hosts_of_log(told: Log) -> redact.Identities:
+def hosts_of_log(told: Log) -> redact.Identities:
     hosts = {told.host, *(event.host for event in told.events)}
     return redact.Identities(hosts=frozenset(host for host in hosts if host and host != "localhost"))
 

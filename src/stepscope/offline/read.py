@@ -71,6 +71,8 @@ class Read:
     error: StepscopeError | None = None
     recorded: tuple[int, int] | None = None
     """First and last step number in the file, `None` where it has no steps."""
+    settings: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Versions and settings of the recording, as it states them."""
 
 
 def read_all(
@@ -198,7 +200,25 @@ def _read_one(
         analyses,
         known=known,
         recorded=(min(numbers), max(numbers)) if numbers else None,
+        settings=settings_of(trace.metadata),
     )
+
+
+SETTINGS = (
+    "pytorch_version", "cuda_driver_version", "cuda_runtime_version", "cupti_version", "hip_driver_version",
+    "hip_runtime_version", "nccl_version", "record_shapes", "with_stack", "with_flops", "with_modules",
+    "profile_memory",
+)  # fmt: skip
+"""Keys of a trace's metadata that may explain a difference: versions, and what recording itself costs."""
+
+
+def settings_of(metadata: Mapping[str, Any]) -> dict[str, str]:
+    """The settings that a trace's metadata state."""
+    return {
+        key: str(value)[:80]
+        for key in SETTINGS
+        if isinstance(value := metadata.get(key), (str, int, float)) and str(value)
+    }
 
 
 def is_ring(name: str) -> bool:

@@ -11,7 +11,6 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from stepscope.model.error import StepscopeError
@@ -25,13 +24,9 @@ if TYPE_CHECKING:
 
 LOOKS = (20, 60, 200, 1000)
 """Ended steps after which the marks are looked at. The first steps are a warm-up and say little."""
-LEAST_SHARE = 0.05
-"""Of the step, from which a finding is worth a capture: where one becomes a warning."""
 PATIENCE_SECONDS = 10.0
 """How long the end of the command waits for a trace that is being written."""
 NICE = 5
-FEW_STEPS = 3
-"""Recorded steps where nothing in particular is in question; the first of a capture is left out on top."""
 
 FAILED = Text(
     en="no trace was captured: {why}; take one with torch.profiler where the marks leave it open",
@@ -41,21 +36,9 @@ FAILED = Text(
 
 def wanted(report: Report) -> Request | None:
     """The least capture that settles what the marks leave open, `None` where they decide."""
-    from stepscope.act.capture import Request, least
-    from stepscope.rules import load_catalog
+    from stepscope.act.capture.need import wanted as needed
 
-    open_ = {each.rule for each in report.undecided}
-    fired = {
-        f.rule
-        for f in report.findings
-        if f.explained_by is None and f.cost is not None and f.cost.share >= LEAST_SHARE and f.rule in open_
-    }
-    if fired:
-        catalog = load_catalog()
-        rules = [catalog[each] for each in sorted(fired)]
-        needed = [(r, [q.capture for q in r.questions] or [r.needs]) for r in rules]
-        return least(replace(r, needs=each) for r, captures in needed for each in captures)
-    return Request(num_steps=FEW_STEPS + 1) if report.verdict.class_ == "undecided" else None
+    return needed(report)
 
 
 class Watch:

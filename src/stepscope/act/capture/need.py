@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from stepscope.act.capture.request import Request
 from stepscope.model.error import UsageError
+from stepscope.model.report import Report
 from stepscope.rules import capture as needs
 from stepscope.rules import load_catalog
 from stepscope.rules.rule import Capture, Rule
@@ -36,6 +37,27 @@ ASKS_OF: tuple[tuple[Capture, Ask], ...] = (
     (needs.MEMORY, Ask(10, flags=frozenset({"memory"}))),
 )
 """The recordings of `rules/capture.py` that an on-demand capture gives; what is not here it does not give."""
+
+LEAST_SHARE = 0.05
+"""Of the step, from which a finding is worth a capture: where one becomes a warning."""
+FEW_STEPS = 3
+"""Recorded steps where nothing in particular is in question; the first of a capture is left out on top."""
+
+
+def wanted(report: Report, *, slowest: Iterable[int] = ()) -> Request | None:
+    """The least capture that settles what a report of marks leaves open, `None` where they decide."""
+    open_ = {each.rule for each in report.undecided}
+    fired = {
+        f.rule
+        for f in report.findings
+        if f.explained_by is None and f.cost is not None and f.cost.share >= LEAST_SHARE and f.rule in open_
+    }
+    if fired:
+        catalog = load_catalog()
+        rules = [catalog[each] for each in sorted(fired)]
+        needed = [(r, [q.capture for q in r.questions] or [r.needs]) for r in rules]
+        return least((replace(r, needs=each) for r, captures in needed for each in captures), slowest=slowest)
+    return Request(num_steps=FEW_STEPS + 1) if report.verdict.class_ == "undecided" else None
 
 
 def least(rules: Iterable[Rule | str], *, slowest: Iterable[int] = ()) -> Request | None:

@@ -1,7 +1,8 @@
 """Hours that a server sealed: Parquet of wide rows, a file or a folder of them, read by DuckDB (`[sql]`).
 
 One row is a moment of one owner, one column a signal; what owners, sources and labels are stands in the rows
-(`owner_text`, …), so that a file is read without its store. DuckDB's extensions are neither fetched nor loaded.
+(`owner_text`, …), so that a file is read without its store. DuckDB's extensions are neither fetched nor
+loaded.
 """
 
 from __future__ import annotations

@@ -1,0 +1,93 @@
+"""Which part of the store a look at an alarm takes, and what the marks themselves say of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from stepscope.model.mark import RankMarks
+from stepscope.offline.stored import Window, from_here_on, window_of
+from stepscope.store.contract import Store
+
+S = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """How far a look goes back. Of an alarm about speed only steps from just before its onset are judged: the
+    ordinary ones would thin its cost out; counters, and all of an alarm that says what has stopped or filled
+    up, come from `before_ns` earlier."""
+
+    before_ns: int = 300 * S
+    margin_ns: int = 2 * S
+    least_ns: int = 10 * S
+    most_ns: int = 600 * S
+    """Of an alarm that goes on for hours the last of it is looked at."""
+
+
+USUAL_RANGE = Range()
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """`slowdown`: how many times as long the steps take since the onset as before it, by the medians of the
+    ranks; `None` where either has too few. `onset_step`: the step that ran at the onset."""
+
+    slowdown: float | None
+    onset_step: int | None
+    step_ns: int | None
+    """The usual step since the onset."""
+
+
+LEAST_STEPS = 5
+
+
+def window_for(
+    store: Store,
+    job: str,
+    run: str,
+    onset_ns: int,
+    now_ns: int,
+    *,
+    is_speed: bool,
+    traces: Sequence[str] = (),
+    range_: Range = USUAL_RANGE,
+) -> tuple[Window, Seen]:
+    """The window of one look, up to now, and what its marks say."""
+    start = max(min(onset_ns - range_.margin_ns, now_ns - range_.least_ns), now_ns - range_.most_ns)
+    wide = window_of(store, job, run, start - range_.before_ns, now_ns + 1, traces)
+    seen = _seen(wide.marks, onset_ns)
+    if not is_speed:
+        return wide, seen
+    since = window_of_marks(store, job, run, start, now_ns + 1)
+    return replace(wide, start_ns=start, marks=since), seen
+
+
+def window_of_marks(store: Store, job: str, run: str, start_ns: int, end_ns: int) -> tuple[RankMarks, ...]:
+    """Marks of a stretch, as a window has them."""
+    return tuple(map(from_here_on, store.marks(job, run, start_ns, end_ns)))
+
+
+def _seen(marks: Sequence[RankMarks], onset_ns: int) -> Seen:
+    ratios, steps, usual = [], [], []
+    for each in marks:
+        start = each.steps.start_ns
+        if len(start) < 2:
+            continue
+        took = np.diff(start)
+        is_clean = ~(each.steps.is_captured | each.steps.is_stalled)[:-1]
+        before = took[is_clean & (start[1:] <= onset_ns)]
+        after = took[is_clean & (start[:-1] >= onset_ns)]
+        if len(before) >= LEAST_STEPS and len(after) >= LEAST_STEPS:
+            ratios.append(float(np.median(after) / np.median(before)))
+        if len(after):
+            usual.append(int(np.median(after)))
+        at = int(np.searchsorted(start, onset_ns, side="right")) - 1
+        steps.append(int(each.steps.step[max(at, 0)]))
+    return Seen(
+        float(np.median(ratios)) if ratios else None,
+        min(steps, default=None),
+        max(usual, default=None),
+    )
