@@ -1,11 +1,10 @@
-"""How soon each simulated fault is an alarm, and how many a healthy job makes; and what a thousand devices cost.
+"""How soon each simulated fault is an alarm, how many a healthy job makes, and what a thousand devices cost.
 
     python -m bench.alerts [FAULT…] [--minutes N]
 
 One process: a simulated job of 4 ranks with steps of 500 ms whose time is turned by hand, scraped each second;
-the agent's own sources and packer (values wait up to 5 s, marks up to 1 s), and the watch, looked at four times
-a second.
-Each fault is switched on in a job of its own after 70 healthy seconds.
+the agent's own sources and packer (values wait up to 5 s, marks up to 1 s), and the watch, looked at four
+times a second. Each fault is switched on in a job of its own after 70 healthy seconds.
 """
 
 from __future__ import annotations
