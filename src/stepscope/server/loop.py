@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import Any, BinaryIO
+from typing import Any
 
 import msgspec
 
@@ -27,8 +27,6 @@ from stepscope.server.parts import Parts
 from stepscope.server.reference import Reference
 from stepscope.server.tell import Composed
 from stepscope.server.watching import Watching
-
-CHUNK_BYTES = 1 << 18
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,9 +90,7 @@ def closed_loop(parts: Parts, stack: ExitStack, wanted: LoopWanted, err: Callabl
         ),
         orders=captures.orders,
         orders_async=captures.orders_async,
-        take_trace=lambda capture, ring, agent, stream: captures.take_trace(
-            capture, ring, agent, _chunks(stream)
-        ),
+        take_trace=captures.take_trace,
         incidents=after,
     )
 
@@ -160,11 +156,6 @@ def _asked(
     made = captures.ask(job, run, request, by=by, why="asked for by hand")
     found: dict[str, Any] = msgspec.to_builtins(made)
     return found
-
-
-def _chunks(stream: BinaryIO) -> Iterator[bytes]:
-    while chunk := stream.read(CHUNK_BYTES):
-        yield chunk
 
 
 def _run_after(after: After, stack: ExitStack, err: Callable[[str], None]) -> None:
