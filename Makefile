@@ -65,6 +65,8 @@ bench: $(STAMP) $(NATIVE_STAMP) ## speed and memory beside the peer, in one run
 	$(PY) -m bench.faults
 	$(PY) -m bench.sdk
 	$(PY) -m bench.agent
+	$(PY) -m bench.detection
+	$(PY) -m bench.gates
 	$(PY) -m bench.judge
 
 docs: $(STAMP) ## generated reference pages and the README's output

@@ -94,6 +94,41 @@ table, counted from 0; -1 stands for none.
 """
 
 
+COMPARE_INTRODUCTION = """# The comparison: `stepscope.compare/1`
+
+What `stepscope compare … --format json` prints ([how to](../how-to/compare-two-runs.md)). The same as a JSON
+Schema: [compare.schema.json](compare.schema.json). Times are nanoseconds, shares are 0..1, ranges of steps
+include both ends; what is not known is absent. A difference is new less base.
+
+## How it is judged
+
+* **Step time.** Of each step number the median over the ranks that both sides have. The *median* is over counted
+  steps; the *mean* over counted and marked ones, so that pauses are in it. Steps that are cut, captured or
+  warm-up on any rank are in neither.
+* **Noise.** Steps resemble their neighbours. Blocks of neighbouring steps are drawn again (circular block
+  bootstrap, 1,000 times; 200 times from 5,000 steps on), each block several correlation times long; the interval
+  is Student's t for as many independent steps as the series is worth. Under 12 steps the correlation is taken to
+  be 0.5. Each measure's interval leaves out nothing in 97.5 of 100 healthy pairs, so that both together are wrong
+  in at most one of twenty. A side of one or two steps takes the other's scatter, and a wide band.
+* **A change** lies outside of the noise **and** is at least 2 %. `same` also asks for noise under 10 %: else the
+  answer is `unknown`. The typical step decides, unless the mean says the opposite or is alone to differ.
+* **Two runs differ by more than their steps do** (another node, another day). Where earlier windows of the same job
+  are known, as in the closed loop, the band is at least as wide as these differ; `source` says so. Two files do not
+  know that: compare runs of the same nodes.
+* **Comparable** are steps of the same work. Not so where the device model or the number of ranks differ; where the
+  arithmetic of a step, by recorded shapes, differs by more than 10 %; where no shapes tell, calls of matrix work by
+  more than 25 %, or where less than half of the device time is in ops that both have; and where a side has no
+  whole step. Where logs or marks state tokens or samples per second and steps differ in these, time is told by
+  token or sample in place of step (`basis`).
+* **Parts** are means of a step of one rank. Their `noise_ns` is of the means, by the same worth of steps. An op is
+  told where it differs by 5 % of itself and 0.2 % of the step; one that a list of the hottest may have cut
+  off is not called new or gone.
+
+Exit codes: 0, 1 where the new side is slower (`--fail-on` says from which severity on: `info` from 2 %, `warning`
+from 5 %, `critical` from 20 %), 3 where the two are not comparable or cannot be read.
+"""
+
+
 def report_page() -> str:
     """docs/reference/report.md, from the report's classes in the order in which the report holds them."""
     import msgspec
@@ -136,6 +171,30 @@ def ops_page() -> str:
         summary.Kernels, summary.KernelSteps,
     )  # fmt: skip
     return "\n".join([NOTE, OPS_INTRODUCTION, *itertools.chain.from_iterable(map(fields_of, classes))])
+
+
+def compare_page() -> str:
+    """docs/reference/compare.md, from the comparison's classes."""
+    import msgspec
+
+    from stepscope.model import comparison
+
+    classes = [
+        each
+        for each in vars(comparison).values()
+        if isinstance(each, type)
+        and each.__module__ == comparison.__name__
+        and issubclass(each, msgspec.Struct)
+    ]
+    ordered = sorted(classes, key=lambda cls: cls is not comparison.Comparison)
+    return "\n".join([NOTE, COMPARE_INTRODUCTION, *itertools.chain.from_iterable(map(fields_of, ordered))])
+
+
+def compare_schema_page() -> str:
+    """docs/reference/compare.schema.json, from the comparison's classes."""
+    from stepscope.views.compare import schema_text
+
+    return schema_text()
 
 
 def ops_schema_page() -> str:
@@ -412,7 +471,17 @@ def agent_page() -> str:
     return text
 
 
+def openapi_page() -> str:
+    """docs/reference/openapi.json, from the server's own paths."""
+    import json
+
+    from stepscope.server.app import description
+
+    return json.dumps(description(), indent=1, ensure_ascii=False) + "\n"
+
+
 PAGES: dict[str, Callable[[], str]] = {
+    "docs/reference/openapi.json": openapi_page,
     "docs/reference/agent.md": agent_page,
     "docs/reference/cli.md": cli_page,
     "docs/reference/simulate.md": simulate_page,
@@ -420,6 +489,8 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/reference/report.schema.json": schema_page,
     "docs/reference/ops.md": ops_page,
     "docs/reference/ops.schema.json": ops_schema_page,
+    "docs/reference/compare.md": compare_page,
+    "docs/reference/compare.schema.json": compare_schema_page,
     "docs/reference/rules.md": rules_page,
     "docs/reference/signals.md": signals_page,
     "docs/reference/step-ring.md": step_ring_page,

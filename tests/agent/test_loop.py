@@ -204,3 +204,28 @@ def test_a_scaled_clock_says_what_one_says_that_began_to_run_so_earlier() -> Non
     late = ScaledClock(5.0, began).real_ns()
     assert late - began == pytest.approx(5 * (time.time_ns() - began), abs=5 * S)
     assert late - began >= 35 * S
+
+
+def test_a_source_that_somebody_waits_for_is_asked_more_often_for_a_while_and_then_as_before() -> None:
+    clock = HandClock()
+    made, other = Made(clock), Made(clock, "other")
+    built = agent((kind(fixed_ns=S), made), (kind(fixed_ns=S), other), clock=clock)
+    stop = threading.Event()
+    built.loop.run_alone(stop, clock.mono_ns() + 3 * S)
+    num, num_other = len(made.reads_ns), len(other.reads_ns)
+    built.loop.hurry("made", S // 10, 2 * S)
+    built.loop.run_alone(stop, clock.mono_ns() + 2 * S)
+    assert 18 <= len(made.reads_ns) - num <= 22
+    num = len(made.reads_ns)
+    built.loop.run_alone(stop, clock.mono_ns() + 5 * S)
+    assert 4 <= len(made.reads_ns) - num <= 6
+    assert 6 <= len(other.reads_ns) - num_other <= 8
+
+
+def test_an_event_that_is_told_carries_its_number_and_labels() -> None:
+    built = agent()
+    built.loop.tell("capture_refused", "no capture: token=hunter2secret7", 5, (("ring", "a.ring"),))
+    (event,) = built.batches
+    assert isinstance(event, Happened)
+    assert (event.what, event.code, event.labels) == ("capture_refused", 5, {"ring": "a.ring"})
+    assert "hunter2" not in event.text

@@ -9,7 +9,7 @@ import ssl
 import subprocess
 import time
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -384,3 +384,38 @@ def test_an_agent_whose_server_wants_a_token_says_so_on_stderr_in_its_spool_and_
     assert "stepscope_agent_ship_status 401" in text
     told = [each for each in batches_of(open_spool(str(tmp_path / "spool"))) if isinstance(each, Happened)]
     assert [each.what for each in told if each.what.startswith("ship")] == ["ship_failing"]
+
+
+# ── at once ──
+
+
+def test_what_is_not_to_wait_is_shipped_at_once_but_not_past_a_server_that_asks_to_wait(
+    tmp_path: Path,
+) -> None:
+    spool = _spool(tmp_path / "spool", 1)
+    with receiving(tmp_path / "receiver") as receiver:
+        shipper = Shipper(spool, receiver.url, every_s=3600.0)
+        shipper.start()
+        _until(lambda: len(receiver.kept()) == 1)
+        for number in range(2, 6):  # also such that come while the one before is on its way
+            spool.append(event(f"e{number}"))
+            shipper.hasten()
+            _until(lambda number=number: len(receiver.kept()) == number)
+        receiver.tell(wait_s=3600.0)
+        spool.append(event("e6"))
+        shipper.hasten()
+        _until(lambda: len(receiver.kept()) == 6)
+        num = receiver.asked()["requests"]
+        spool.append(event("e7"))
+        shipper.hasten()
+        time.sleep(0.5)
+        assert receiver.asked()["requests"] == num
+        shipper.stop()
+    spool.close()
+
+
+def _until(said: Callable[[], bool]) -> None:
+    ends = time.monotonic() + 60
+    while not said():
+        assert time.monotonic() < ends
+        time.sleep(0.01)

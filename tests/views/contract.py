@@ -548,7 +548,16 @@ SHAPE: dict[str, Any] = {
             "ruled_out!": [RULED_OUT],
             "remedies!": [
                 {
+                    "id": "…",
                     "text!": "…",
+                    "history": {
+                        "num_tried!": 0,
+                        "num_worked!": 0,
+                        "success_share!": 0.0,
+                        "realised_share": 0.0,
+                        "gain_ratio!": 0.0,
+                        "gain_share_before": [0.0, 0.0],
+                    },
                     "patch": {"kind!": "env|code|config|command", "before": "…", "after!": "…"},
                     "gain_share": [0.0, 0.0],
                     "verify": "…",

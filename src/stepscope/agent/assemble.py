@@ -22,9 +22,14 @@ from stepscope.agent.ship import Shipper, token_from
 from stepscope.agent.source import Kind, Reading, Source, kinds
 from stepscope.agent.spool import Spool
 from stepscope.agent.stacks import stacks_of
-from stepscope.model.batch import Batch, Happened
+from stepscope.model.batch import Batch, Happened, Samples
 from stepscope.model.text import Lang, Text
 
+SERVED_HOLD_NS, SERVED_EVERY_S = 1_000_000_000, 1.0
+"""With a server in use: how long values wait for others of their series, and how often they are shipped at
+the least. Marks, events and lines go at once."""
+SENT_NS = 600_000_000_000
+"""For how long after a rank's end its traces may still be asked for."""
 APART_NS = 1_000_000_000
 """Between the two looks of `--once`."""
 OVER_NS = 20_000_000_000
@@ -53,6 +58,7 @@ class Wanted:
     stacks_pid: int | None = None
     capture_steps: int = 0
     capture_budget: tuple[int, float, int] = (12, 120.0, 4 << 30)
+    refuses_captures: bool = False
     time_scale: float = 1.0
     environment: Mapping[str, str] = field(default_factory=dict)
     lang: Lang = "en"
@@ -80,6 +86,8 @@ def run(wanted: Wanted, *, out: Callable[[str], None], err: Callable[[str], None
 
             budget = Budget(*wanted.capture_budget)
             on_signal(Captures(wanted.capture_steps, budget, loop.tell), context.jobs, stack)
+        if wanted.server is not None:
+            _take_orders(wanted, wanted.server, context, loop, sink, stack)
         err(_begin(wanted, loop, sink))
         loop.run(stop)
         return code()
@@ -99,14 +107,14 @@ class Sink:
         self._start: list[Shipper | RemoteWriter] = []
         self.spool: Spool | None = None
         self.address: str | None = None
-        shipper: Shipper | None = None
+        self._shipper: Shipper | None = None
         if wanted.spool_dir is not None:
             self.spool = Spool(wanted.spool_dir, host=wanted.host)
             stack.callback(self.spool.close)
         if wanted.server is not None and self.spool is not None:
             token = token_from(wanted.environment, wanted.token_file)
-            shipper = Shipper(self.spool, wanted.server, token)
-            self._start.append(shipper)
+            self._shipper = Shipper(self.spool, wanted.server, token, every_s=SERVED_EVERY_S)
+            self._start.append(self._shipper)
         self._takers: list[Callable[[Batch], object]] = []
         if wanted.remote_write is not None:
             writer = RemoteWriter(wanted.remote_write)
@@ -115,7 +123,7 @@ class Sink:
         if wanted.listen is not None:
             exposition = Exposition()
             if self.spool is not None:
-                exposition.watch(self.spool, shipper)
+                exposition.watch(self.spool, self._shipper)
             server = serve(*wanted.listen, exposition)
             stack.callback(server.stop)
             self._takers.append(exposition.update)
@@ -131,6 +139,8 @@ class Sink:
     def __call__(self, batch: Batch) -> None:
         if self.spool is not None:
             self.spool.append(batch)
+            if self._shipper is not None and not isinstance(batch, Samples):
+                self._shipper.hasten()
         for taker in self._takers:
             taker(batch)
         if self._shows:
@@ -174,7 +184,7 @@ def loop_of(wanted: Wanted, context: Context, sink: Callable[[Batch], object]) -
         host=context.host,
         jobs=context.jobs,
         devices=context.devices,
-        hold_ns=chosen.hold_ns,
+        hold_ns=chosen.hold_ns if wanted.server is None else min(chosen.hold_ns, SERVED_HOLD_NS),
     )
     return Loop(
         sources,
@@ -185,6 +195,30 @@ def loop_of(wanted: Wanted, context: Context, sink: Callable[[Batch], object]) -
         is_busy=lambda: context.jobs.is_busy,
         tally=context.tally,
     )
+
+
+def _take_orders(
+    wanted: Wanted, server: str, context: Context, loop: Loop, sink: Sink, stack: ExitStack
+) -> None:
+    """Do what the server asks of this node, until the end."""
+    from stepscope.act.capture import Budget
+    from stepscope.agent.obey import Obeyer
+    from stepscope.agent.order import OrderTaker
+    from stepscope.agent.upload import Uploader
+
+    token = token_from(wanted.environment, wanted.token_file)
+    obeyer = Obeyer(
+        lambda: context.jobs.all(context.clock.real_ns() - SENT_NS),
+        loop,
+        lambda: Uploader(sink.agent, server, token, wanted.spool_dir),
+        stacks_of,
+        budget=None if wanted.refuses_captures else Budget(*wanted.capture_budget),
+    )
+    obeyer.start()
+    stack.callback(obeyer.stop)
+    taker = OrderTaker(sink.agent, server, token, obeyer)
+    taker.start(loop.tell)
+    stack.callback(taker.stop)
 
 
 def _stacks(pid: int, context: Context, loop: Loop) -> None:

@@ -25,6 +25,8 @@ _FROM_IDENTITY = (
 )  # fmt: skip
 MOST_STEPS = 8192
 """Begins of steps that are remembered of a rank: more than a batch waits for, even of steps of 1 ms."""
+MOST_CAPTURES = 64
+"""Of one rank that are remembered."""
 MOST_ENDED = 256
 """Ended ranks that are remembered, since samples of their time may still come."""
 
@@ -44,6 +46,8 @@ class LiveRank:
     extra: dict[str, str] = field(default_factory=dict)
     step_ns: list[int] = field(default_factory=list)
     step: list[int] = field(default_factory=list)
+    captures: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """What captures cost here, by id: ns held up, bytes of the trace (0 until it is written)."""
 
     def labels(self) -> dict[str, str]:
         """What a sample of this rank is labelled with."""
@@ -56,6 +60,12 @@ class LiveRank:
         self.step.append(step)
         if len(self.step) > MOST_STEPS:
             del self.step_ns[: MOST_STEPS // 2], self.step[: MOST_STEPS // 2]
+
+    def end_capture(self, capture: int, stall_ns: int, num_bytes: int) -> None:
+        """Captures come in order of their ids."""
+        self.captures[capture] = (stall_ns, num_bytes)
+        if len(self.captures) > MOST_CAPTURES:
+            del self.captures[min(self.captures)]
 
     def steps(self, first_ns: int, last_ns: int) -> tuple[int, int] | None:
         """The first and the last step that ran within the window, `None` where none had begun by its end."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 
 from stepscope.agent.clock import Clock
 from stepscope.agent.context import Tally
+from stepscope.agent.job import Labels
 from stepscope.agent.pack import Packer
 from stepscope.agent.profile import Profile
 from stepscope.agent.source import Event, Kind, NotHere, Reading, Source
@@ -134,15 +135,25 @@ class Loop:
         self._emit(self._packer.flush())
 
     def take(self, source: str, reading: Reading) -> None:
-        """A reading that no source of the loop gave. From the main thread."""
-        self._emit(self._packer.add(source, reading, self._clock.mono_ns()))
-
-    def tell(self, what: str, text: str) -> None:
-        """An event of the agent itself. From any thread."""
+        """Events and lines that no source of the loop gave. From any thread."""
         with self._telling:
-            event = Event(self._clock.real_ns(), what, text)
-            reading = Reading(event.at_ns, events=[event])
-            self._emit(self._packer.add("agent", reading, self._clock.mono_ns()))
+            self._emit(self._packer.add(source, reading, self._clock.mono_ns()))
+
+    def tell(self, what: str, text: str, code: int | None = None, labels: Labels = ()) -> None:
+        """An event of the agent itself. From any thread."""
+        event = Event(self._clock.real_ns(), what, text, code, labels=labels)
+        self.take("agent", Reading(event.at_ns, events=[event]))
+
+    def hurry(self, source: str, period_ns: int, for_ns: int) -> None:
+        """Somebody waits for what this source gives: look now, and by this period for so long. From any
+        thread."""
+        for worker in self.workers:
+            if worker.source.name == source:
+                now = self._clock.mono_ns()
+                worker.hurry_ns, worker.hurried_ns = period_ns, max(worker.hurried_ns, now + for_ns)
+                if not worker.num_failures:
+                    worker.due_ns = min(worker.due_ns, now)
+                    worker.wake.set()
 
     # ── both ──
 
@@ -161,7 +172,8 @@ class Loop:
             failure = f"{type(error).__name__}: {error}"
         now = self._clock.mono_ns()
         worker.began_ns = None
-        period = worker.kind.fixed_ns or self._profile.period_ns(self._is_busy(), worker.kind.least_ns)
+        usual = worker.kind.fixed_ns or self._profile.period_ns(self._is_busy(), worker.kind.least_ns)
+        period = worker.period_ns(usual, now)
         if failure is None:
             worker.num_failures = 0
             worker.due_ns, num_late = next_due_ns(worker.due_ns, now, period)

@@ -1,4 +1,4 @@
-"""Posts bytes to one address, within bounds of time and bytes, and says what came back.
+"""Sends requests to one server, within bounds of time and bytes, and says what came back.
 
 The standard library's client: it follows no redirect, so that a token goes to nobody else, asks no proxy, and
 trusts the certificates that the system trusts, or those of the context given.
@@ -13,6 +13,7 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import BinaryIO
 from urllib.parse import SplitResult, urlsplit
 
 from stepscope.model.error import UsageError
@@ -34,7 +35,8 @@ class Answer:
 
 
 class Poster:
-    """Posts to one address over one connection. Not for several threads, but `cut` may come from another.
+    """Posts to one address, or asks for others of its server (`ask`), over one connection. Not for several
+    threads, but `cut` may come from another.
 
     `url` is `http(s)://HOST[:PORT]/PATH`. Credentials in it are refused: `token` is asked before each
     request, so that a file with a new one is read. OSError where no answer came.
@@ -54,27 +56,37 @@ class Poster:
         self._connection: http.client.HTTPConnection | None = None
 
     def __call__(self, body: bytes, headers: Mapping[str, str]) -> Answer:
+        return self.ask("POST", self._parts.path or "/", body, headers)
+
+    def ask(
+        self, method: str, target: str, body: bytes | BinaryIO | None, headers: Mapping[str, str]
+    ) -> Answer:
+        """One request. A file is sent from its beginning; `headers` then say its length."""
         sent = {"User-Agent": f"stepscope/{VERSION}", **headers}
         token = self._token() if self._token is not None else None
         if token:
             sent["Authorization"] = f"Bearer {token}"
         was_open = self._connection is not None
         try:
-            answer, text = self._ask(body, sent)
+            answer, text = self._ask(method, target, body, sent)
         except _GONE:
             # A connection that was kept may have been closed by the other side meanwhile.
             if not was_open:
                 raise
-            answer, text = self._ask(body, sent)
+            answer, text = self._ask(method, target, body, sent)
         if answer.will_close or len(text) > MOST_ANSWER_BYTES:
             self.cut()
         return Answer(answer.status, text, answer.getheader("Retry-After"), answer.getheader("Location"))
 
-    def _ask(self, body: bytes, headers: Mapping[str, str]) -> tuple[http.client.HTTPResponse, bytes]:
+    def _ask(
+        self, method: str, target: str, body: bytes | BinaryIO | None, headers: Mapping[str, str]
+    ) -> tuple[http.client.HTTPResponse, bytes]:
         connection = self._connection or self._connect()
+        if body is not None and not isinstance(body, bytes):
+            body.seek(0)
         try:
             with _within(connection, self._timeout_s):
-                connection.request("POST", self._parts.path or "/", body, dict(headers))
+                connection.request(method, target, body, dict(headers))
                 answer = connection.getresponse()
                 return answer, answer.read(MOST_ANSWER_BYTES + 1)
         except OSError:

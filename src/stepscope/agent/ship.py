@@ -115,6 +115,8 @@ class Shipper:
         self._most_bytes = self._now_bytes = max(most_bytes, 1)
         self._random = random_ or random.Random()
         self._num_failed = self._num_refusals = 0
+        # Whether it waits for more only, whether more has come meanwhile, whether the server asked to wait.
+        self._is_idle = self._is_wanted = self._is_asked = False
         self.state = ShipState()
         self._outage = Outage("ship", tell)
         self._turns = Turns("ship", self.step, self._fault, self._poster.cut)
@@ -123,6 +125,12 @@ class Shipper:
 
     def step(self) -> float:
         """Ship once, if there is something: seconds until the next step, 0 where there is more."""
+        self._is_idle = self._is_wanted = self._is_asked = False
+        wait_s = self._step()
+        self._is_idle = not self._num_failed and not self._is_asked
+        return 0.0 if self._is_idle and self._is_wanted else wait_s
+
+    def _step(self) -> float:
         shipment = self._spool.pending(self._now_bytes)
         if shipment is None:
             return self._every_s
@@ -173,6 +181,7 @@ class Shipper:
         self.state = replace(self.state, num_batches=self.state.num_batches + shipment.num_frames, why=None)
         self._outage.worked()
         wait_s = min(ack.wait_s, MOST_ASKED_WAIT_S) if ack.wait_s > 0 else 0.0
+        self._is_asked = wait_s > 0
         return wait_s or (0.0 if len(shipment.body) >= self._now_bytes // 2 else self._every_s)
 
     def _smaller(self, shipment: Shipment, why: str) -> float:
@@ -213,6 +222,12 @@ class Shipper:
         """Ship until `stop`; `tell` in place of the one from the beginning."""
         self._outage.tell = tell or self._outage.tell
         self._turns.start()
+
+    def hasten(self) -> None:
+        """Something has come that is not to wait; a server that asked to wait, or failed, is left alone."""
+        self._is_wanted = True
+        if self._is_idle:
+            self._turns.hasten()
 
     def _fault(self, error: Exception) -> float:
         return self._failed(f"{self._poster.shown}: a fault of stepscope ({_word(error)})")

@@ -28,7 +28,16 @@ class Worker:
     began_ns: int | None = None
     last_ns: int = 0
     """When the last look began."""
+    hurry_ns: int | None = None
+    """The period up to `hurried_ns`, where somebody waits for what it gives."""
+    hurried_ns: int = 0
     wake: threading.Event = field(default_factory=threading.Event)
+
+    def period_ns(self, usual_ns: int, now_ns: int) -> int:
+        """How long from one look to the next."""
+        if self.hurry_ns is None or now_ns >= self.hurried_ns:
+            return usual_ns
+        return min(usual_ns, self.hurry_ns)
 
 
 @dataclass(frozen=True, slots=True)

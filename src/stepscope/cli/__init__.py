@@ -21,6 +21,7 @@ from stepscope.version import VERSION
 
 VERBS = (
     "diagnose",
+    "compare",
     "run",
     "demo",
     "doctor",
@@ -29,6 +30,8 @@ VERBS = (
     "export",
     "simulate",
     "agent",
+    "serve",
+    "token",
     "notify",
     "mcp",
 )
@@ -69,8 +72,9 @@ def _show_version(ctx: click.Context, param: click.Parameter, wanted: bool) -> N
 def cli() -> None:
     """Says why a GPU training step is slow, and what to do about it.
 
-    Exit codes: 0 done, 1 a finding at or above --fail-on, 2 wrong usage, 3 nothing asked for can be read,
-    4 a service cannot be reached, 5 refused, 70 our fault, 130 interrupted.
+    Exit codes: 0 done, 1 a finding at or above --fail-on or a regression, 2 wrong usage, 3 nothing asked
+    for can be read, or two runs are not comparable, 4 a service cannot be reached, 5 refused, 70 our fault,
+    130 interrupted.
     """
 
 

@@ -80,8 +80,11 @@ SOURCES = (
     metavar="NUM[:SECONDS[:BYTES]]",
     default="12:120:4294967296",
     show_default=True,
-    help="The most of --capture for one job in an hour: captures, seconds of recorded steps, bytes of "
-    "traces. What goes beyond is refused, and said.",
+    help="The most for one job in an hour, of --capture and of what the server asks for: captures, seconds "
+    "of recorded steps, bytes of traces. What goes beyond is refused, and said.",
+)
+@click.option(
+    "--no-capture", is_flag=True, help="Refuse every capture that the server asks for on this node."
 )
 @click.option(
     "--host",
@@ -114,6 +117,7 @@ def command(
     stacks: int | None,
     capture: int,
     capture_budget: str,
+    no_capture: bool,
     host: str | None,
     time_scale: float,
     lang: Lang,
@@ -138,6 +142,8 @@ def command(
         target.check_place(spool_dir, "--spool")
     if token_file and not server:
         raise click.UsageError("--token-file is for --server; give both")
+    if no_capture and not server:
+        raise click.UsageError("--no-capture is for --server; without one nobody asks")
     own_dir = os.environ.get("STEPSCOPE_RUN_DIR")
     wanted = Wanted(
         profile=profile,
@@ -156,6 +162,7 @@ def command(
         stacks_pid=stacks,
         capture_steps=capture,
         capture_budget=_budget(capture_budget),
+        refuses_captures=no_capture,
         host=host or socket.gethostname(),
         time_scale=time_scale,
         environment=os.environ,

@@ -47,8 +47,8 @@ def _as_flops(ctx: click.Context, param: click.Parameter, value: str | None) -> 
     "--telemetry",
     multiple=True,
     metavar="FILE|DIR|URL",
-    help="Counters of devices and hosts: exporter scrapes, nvidia-smi, dcgmi, an agent's spool, or "
-    "prometheus+http://HOST:9090. "
+    help="Counters of devices and hosts: exporter scrapes, nvidia-smi, dcgmi, an agent's spool, "
+    "http://HOST:9500 of `stepscope serve`, or prometheus+http://HOST:9090. "
     "May be given several times, also without a trace.",
 )
 @click.option(

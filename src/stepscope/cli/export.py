@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from stepscope.model.report import Report
     from stepscope.model.text import Lang
 
-KINDS = ("ops", "csv", "parquet", "speedscope")
+KINDS = ("ops", "csv", "parquet", "speedscope", "samples")
 TABLES = (
     "accounting", "steps", "operators", "operator_shapes", "modules", "efficiency", "kernels",
     "collectives", "memory", "findings", "evidence", "culprits", "remedies", "undecided", "issues",
@@ -36,6 +36,7 @@ TABLES = (
 @click.option("--table", type=click.Choice(TABLES), help="Only this table of csv or parquet, as a file.")
 @click.option("--steps", metavar="A:B", callback=as_range, help="Only these steps, both ends included.")
 @click.option("--rank", type=click.IntRange(min=0), metavar="N", help="Only this rank.")
+@click.option("--job", metavar="NAME", help="Of samples: this job's, where there are several.")
 @click.option(
     "--no-redact", is_flag=True, help="Keep host and user names, paths and addresses (secrets go always)."
 )
@@ -48,18 +49,27 @@ def command(
     table: str | None,
     steps: tuple[int, int] | None,
     rank: int | None,
+    job: str | None,
     no_redact: bool,
     lang: Lang,
 ) -> int:
     """Write a report, or the traces it is of, for another program.
 
-    KIND is `ops` (every op and kernel by step and shape, JSON), `csv` or `parquet` (the report's tables), or
-    `speedscope` (threads and streams for that viewer). PATH is as for `diagnose`; for the tables it may be a
-    report that was saved as JSON. A file whose name ends in .gz is compressed.
+    KIND is `ops` (every op and kernel by step and shape, JSON), `csv` or `parquet` (the report's tables),
+    `speedscope` (threads and streams for that viewer), or `samples` (one long table, Parquet where OUT's name
+    ends so, else CSV; PATH is http://HOST:9500 of a server, or what --telemetry takes). Else PATH is as for
+    `diagnose`; for the tables it may be a report that was saved as JSON. A file whose name ends in .gz is compressed.
     """
     from stepscope.export.kind import KINDS as ALL
-    from stepscope.export.saved import is_saved
+    from stepscope.offline.saved import is_saved
 
+    if kind == "samples":
+        if table or steps or rank is not None or len(paths) != 1:
+            raise click.UsageError("export samples takes one PATH, -o, --job and --no-redact alone")
+        _export_samples(paths[0], output, job, no_redact)
+        return 0
+    if job is not None:
+        raise click.UsageError(f"--job is for samples; leave it out for {kind}")
     chosen = ALL[kind]
     if table is not None and chosen.is_of_traces:
         raise click.UsageError(f"--table is for csv and parquet; leave it out for {kind}")
@@ -95,6 +105,24 @@ def _export_traces(kind: Kind, paths: tuple[str, ...], output: str, options: dic
         left_out = kind.writer_of_traces()(done, file)
     if left_out:
         click.echo(f"stepscope: {output}: {left_out}", err=True)
+
+
+def _export_samples(path: str, output: str, job: str | None, keeps_identities: bool) -> None:
+    from stepscope.export import samples
+    from stepscope.model import redact
+
+    if output == "-":
+        raise click.UsageError("export samples writes a file; give its name to -o")
+    target.check_output(output, inputs=[path])
+    given = os.environ.get("STEPSCOPE_REDACT_KEY")
+    key = given.encode() if given else redact.key_of_inputs([path])
+    try:
+        with target.packed_file(output) as file:
+            samples.write(
+                path, output, file, job=job, environment=os.environ, key=None if keeps_identities else key
+            )
+    except ModuleNotFoundError as error:
+        raise option.missing_extra("export samples to Parquet", "sql", error) from error
 
 
 def _export_tables(
@@ -138,6 +166,6 @@ def _report(paths: tuple[str, ...], is_report: bool, options: dict[str, Any]) ->
         from stepscope import offline
 
         return offline.diagnose(paths, **options)
-    from stepscope.export import saved
+    from stepscope.offline import saved
 
     return saved.read(paths[0], redact_key=options["redact_key"], keep_identities=options["keep_identities"])

@@ -13,6 +13,7 @@ from stepscope.analyse.gradient import with_peers
 from stepscope.analyse.marked.rank import NOT_MARKED, Marked
 from stepscope.analyse.memory.estimate import Training
 from stepscope.analyse.replay.job import replay
+from stepscope.analyse.stuck import stuck
 from stepscope.diagnose import card, data, memory, verdict, word
 from stepscope.diagnose.estimate import estimates
 from stepscope.diagnose.finding import findings
@@ -23,7 +24,9 @@ from stepscope.diagnose.note import notes
 from stepscope.diagnose.picture import thinned, timelines
 from stepscope.diagnose.question import next_command, undecided
 from stepscope.diagnose.row import Row, judged, judged_rows, of_files
-from stepscope.diagnose.standing import with_places
+from stepscope.diagnose.stuck import NOT_HELD, Held, merged, settled, with_stuck
+from stepscope.diagnose.stuck import notes as notes_of_stuck
+from stepscope.diagnose.stuck import numbers as numbers_of_stuck
 from stepscope.diagnose.telemetry import beside_ranks, with_telemetry
 from stepscope.model import report
 from stepscope.model.analysis import RankAnalysis
@@ -96,9 +99,10 @@ def diagnose(
     telemetry: Sequence[Telemetry] = (),
     logs: Sequence[Log] = (),
     marked: Marked = NOT_MARKED,
+    held: Held = NOT_HELD,
 ) -> report.Report:
     """The report of `diagnosed`."""
-    return diagnosed(analyses, inputs, options, snapshots, telemetry, logs, marked)[0]
+    return diagnosed(analyses, inputs, options, snapshots, telemetry, logs, marked, held)[0]
 
 
 def diagnosed(
@@ -109,20 +113,22 @@ def diagnosed(
     telemetry: Sequence[Telemetry] = (),
     logs: Sequence[Log] = (),
     marked: Marked = NOT_MARKED,
+    held: Held = NOT_HELD,
 ) -> tuple[report.Report, tuple[Row, ...]]:
     """The report of these ranks and of memory `snapshots`, which need not be of any of them; and every device
     with the facts that rules were judged on.
 
     `telemetry` and `logs` are joined to the ranks, or judged alone where there are none. `inputs` are named
     in the next command; one with an error is only listed. `marked` are the ranks by their own marks: they
-    are the ranks where there are no traces.
+    are the ranks where there are no traces. `held` is what was taken while the job stood still.
     """
     beside_marks, analyses = (marked.analyses, analyses) if analyses else ((), marked.analyses)
     analyses, alone = memory.with_snapshots(of_files(analyses, inputs), snapshots)
     job = join_ranks(analyses)
     if not beside_marks:
         job = replace(job, withheld=(*job.withheld, *marked.withheld))
-    beside = beside_ranks(job.analyses, telemetry, logs, job.tables)
+    who = stuck(marked.stands, held.flights, held.stacks, logs, marked.ended)
+    beside = beside_ranks(job.analyses, telemetry, logs, job.tables, numbers_of_stuck(who))
     analyses = beside.analyses
     accounting = tuple(row for analysis in analyses for row in analysis.accounting)
     rows = judged_rows(with_peers(analyses), options.catalog)
@@ -145,11 +151,12 @@ def diagnosed(
         late.late_ranks,
         tuple(options.catalog),
     )
-    told = with_places(without_traced(told, of_run, rows), marked.stands, options.lang)
+    told = with_stuck(without_traced(told, of_run, rows), marked.stands, who, options.lang)
     found = [each.finding for each in told]
     most = _most_rows(len(analyses))
     operators = tuple(operator for analysis in analyses for operator in analysis.operators[:most])
     open_ = undecided(rows or bare, inputs, told, data.has_all_ranks(analyses, inputs), options.lang)
+    open_ = settled(open_, told, who, options.lang)
     answer, of_answer = verdict.verdict(
         health, rows, told, options.catalog, options.lang, inputs, alone, beside, of_run.rows
     )
@@ -192,7 +199,7 @@ def diagnosed(
         cards=card.cards(
             found,
             {each.finding.id: each.rule for each in told},
-            notes([*rows, *bare], told, options.lang),
+            merged(notes([*rows, *bare], told, options.lang), notes_of_stuck(told, who, options.lang)),
             {each.finding.id: each.row.observed for each in told},
             accounting,
             options.lang,

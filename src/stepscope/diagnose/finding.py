@@ -19,7 +19,7 @@ from stepscope.diagnose.row import Once, Row
 from stepscope.diagnose.spell import Held, held
 from stepscope.model import report
 from stepscope.model.analysis import RankAnalysis
-from stepscope.model.feature import Clause, Facts, Feature, Observed
+from stepscope.model.feature import Clause, Facts, Observed
 from stepscope.model.text import Lang
 from stepscope.rules import rule as rules
 
@@ -371,10 +371,7 @@ def _finding(
         # A consequence goes when its cause goes: advice on it would buy nothing.
         remedies=()
         if explained_by
-        else tuple(
-            _remedy(r, row, None if is_once else share, lang, is_bound=rule.is_bound, cost=rule.cost)
-            for r in found.remedies
-        ),
+        else tuple(_remedy(r, row, None if is_once else share, lang, rule) for r in found.remedies),
         explained_by=explained_by,
     )
 
@@ -436,8 +433,9 @@ def _unknown(found: rules.Finding, known: Facts) -> list[Clause]:
 
 
 def _remedy(
-    remedy: rules.Remedy, row: Row, share: float | None, lang: Lang, *, is_bound: bool, cost: Feature | None
+    remedy: rules.Remedy, row: Row, share: float | None, lang: Lang, rule: rules.Rule
 ) -> report.Remedy:
+    is_bound, cost = rule.is_bound, rule.cost
     clause = remedy.clears
     now = row.facts.get(clause.feature)
     gain = None
@@ -450,11 +448,22 @@ def _remedy(
         most = min(share, 1 - share) if remedy.is_overlap else share
         gain = (round(min(least, most), 6), round(most, 6))
     return report.Remedy(
+        id=_remedy_id(rule, remedy),
         text=remedy.text.in_(lang),
         patch=remedy.patch,
         gain_share=gain,
         verify=None if remedy.is_step_towards else word.proof(clause, now, lang),
     )
+
+
+def _remedy_id(rule: rules.Rule, remedy: rules.Remedy) -> str | None:
+    """`rule#number` by the place among all remedies of the rule, those of runs on the host behind the others.
+    Its words may be those for all ranks."""
+    every = (*rule.remedies, *(rule.on_host.remedies if rule.on_host else ()))
+    for number, each in enumerate(every, 1):
+        if remedy.text in (each.text, each.with_all_ranks):
+            return f"{rule.id}#{number}"
+    return None
 
 
 def _device_name(observed: Observed) -> str:

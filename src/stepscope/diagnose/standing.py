@@ -3,40 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-import msgspec
-
-from stepscope.analyse.marked.standing import Standing, elsewhere
 from stepscope.diagnose import word
 from stepscope.diagnose.card import runs
-from stepscope.diagnose.finding import Told
-from stepscope.model.text import Lang, Text
+from stepscope.model.standing import Standing, elsewhere
+from stepscope.model.text import Text
 
 
-def with_places(told: Sequence[Told], stands: Sequence[Standing], lang: Lang) -> list[Told]:
-    """The findings, those that a job does not go on with where its ranks are, and with the ranks that the
-    others wait for as its subject."""
-    where = _where(stands)
-    if where is None:
-        return list(told)
+def accused_ranks(stands: Sequence[Standing]) -> tuple[int, ...]:
+    """The ranks that the others wait for by their marks, by number; else those that are gone."""
     gone = [each for each in stands if each.is_alive is False]
-    ranks = tuple(sorted(each.rank for each in elsewhere(stands) or gone if each.rank is not None))
-    result = []
-    for each in told:
-        if each.rule.is_standstill:
-            title = Text(en=f"{each.finding.title}; {where.en}", zh=f"{each.finding.title}；{where.zh}").in_(
-                lang
-            )
-            subject = each.finding.subject
-            if ranks:
-                subject = msgspec.structs.replace(subject, ranks=ranks)
-            each = replace(each, finding=msgspec.structs.replace(each.finding, title=title, subject=subject))
-        result.append(each)
-    return result
+    return tuple(sorted(each.rank for each in elsewhere(stands) or gone if each.rank is not None))
 
 
-def _where(stands: Sequence[Standing]) -> Text | None:
+def where(stands: Sequence[Standing]) -> Text | None:
     """`rank 1 is in forward of step 96, the others in optimizer`; `None` of no rank."""
     if not stands:
         return None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 import msgspec
 import numpy as np
@@ -86,9 +87,11 @@ def beside_ranks(
     telemetry: Sequence[Telemetry],
     logs: Sequence[Log],
     tables: Sequence[PeerTable] = (),
+    of_job: Mapping[str, float] = MappingProxyType({}),
 ) -> Beside:
-    """Join telemetry and logs to the ranks. Without either nothing is changed."""
-    if not telemetry and not logs:
+    """Join telemetry and logs to the ranks. Without either nothing is changed. `of_job` are further numbers
+    that hold for every rank."""
+    if not telemetry and not logs and not of_job:
         return Beside(tuple(analyses))
     doubted = scope(telemetry)
     telemetry = without(telemetry, doubted)
@@ -110,6 +113,7 @@ def beside_ranks(
     peers = beside.below_peers(means)
     job = of_log.numbers(logs, end if not steps.is_over and not is_elsewhere else None)
     job |= beside.silence(steps.last_step_ns, steps.until_ns, steps.checkpoints, steps.evaluations)
+    job |= of_job
     xids = xid_incidents(telemetry, logs, _extent(analyses, begin, end, steps))
     highest = _highest_clocks(devices)
     own = frozenset(pid for analysis in analyses for pid in analysis.pids)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import duckdb
 
@@ -37,6 +38,21 @@ def write(table: Table, sink: BinaryIO) -> None:
                 connection.executemany(f"INSERT INTO rows VALUES ({places})", list(map(list, table.rows)))
             target = str(path).replace("'", "''")
             connection.execute(f"COPY rows TO '{target}' (FORMAT parquet, COMPRESSION zstd)")
+        finally:
+            connection.close()
+        with path.open("rb") as file:
+            shutil.copyfileobj(file, sink)
+
+
+def write_columns(columns: Mapping[str, Any], sink: BinaryIO) -> None:
+    """Write columns of NumPy, of equal length: what is too long for rows."""
+    with tempfile.TemporaryDirectory(prefix="stepscope-") as folder:
+        path = Path(folder) / "table.parquet"
+        connection = duckdb.connect(":memory:", config=_OFFLINE)
+        try:
+            connection.register("given", dict(columns))
+            target = str(path).replace("'", "''")
+            connection.execute(f"COPY (SELECT * FROM given) TO '{target}' (FORMAT parquet, COMPRESSION zstd)")
         finally:
             connection.close()
         with path.open("rb") as file:

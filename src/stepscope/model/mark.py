@@ -21,6 +21,14 @@ PHASES = (
 )  # fmt: skip
 """Names of phases; `Phases.phase` points here. As in `stepscope_sdk.ring_abi` (a test compares)."""
 
+RECORD_KINDS = {
+    "start": 1, "step_begin": 2, "step_end": 3, "phase_begin": 4, "phase_end": 5, "value": 6,
+    "capture_begin": 10, "capture_end": 11, "world": 12, "exit": 13,
+}  # fmt: skip
+"""Kinds of records by which marks are followed, as in `stepscope_sdk.ring_abi` (a test compares)."""
+ASIDE = 32
+"""Flag of a phase in another thread than the one that marks the steps: no step waits for it."""
+
 Flags = npt.NDArray[np.bool_]
 
 

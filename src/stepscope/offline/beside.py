@@ -19,7 +19,9 @@ from stepscope.model.error import InputError, StepscopeError, UsageError
 from stepscope.model.log import Log
 from stepscope.model.report import Input, InputKind
 from stepscope.model.sample import Owner, Telemetry
+from stepscope.offline.held import is_held, read_held
 from stepscope.offline.read import Read, refused, unreadable
+from stepscope.offline.served import read_served
 from stepscope.sources import file
 
 _ADDRESS = re.compile(r"^[a-z][a-z0-9+.-]*://", re.IGNORECASE)
@@ -47,8 +49,10 @@ def asked_of(traces: Sequence[Read], logs: Sequence[Read]) -> Asked:
 
 def read_telemetry_inputs(given: Sequence[str], asked: Asked, job: str | None = None) -> list[Read]:
     """Every telemetry input, in the order given. `job` is the one that is read of a spool of several."""
+    from stepscope.sources.catalog.sealed import is_sealed
     from stepscope.sources.formats.spool import is_spool
     from stepscope.sources.prometheus import is_prometheus_url
+    from stepscope.sources.served import is_served_url
 
     reads: list[Read] = []
     for path in given:
@@ -56,6 +60,19 @@ def read_telemetry_inputs(given: Sequence[str], asked: Asked, job: str | None = 
             reads.append(_of_server(path, asked))
         elif is_spool(path):
             reads.append(_of_spool(path, job))
+        elif is_sealed(path):
+            reads.append(_of_sealed(path, job))
+        elif is_served_url(path):
+            reads.append(
+                read_served(
+                    path,
+                    start_ns=asked.start_ns,
+                    end_ns=asked.end_ns,
+                    environment=asked.environment,
+                    job=job,
+                    read_spool=_of_spool,
+                )
+            )
         else:
             if _ADDRESS.match(path):
                 raise UsageError(_meant(path))
@@ -75,7 +92,7 @@ def read_log_inputs(given: Sequence[str], pattern: str | None = None) -> list[Re
     """Every log, in the order given. `pattern` is a line pattern of one's own."""
 
     def one(path: str) -> Read:
-        return _log(path, pattern)
+        return read_held(path) if is_held(path) else _log(path, pattern)
 
     return [read for path in given for read in _of_path(path, "log", one, _is_log)]
 
@@ -115,7 +132,7 @@ def _is_telemetry(path: str) -> bool:
 def _is_log(path: str) -> bool:
     from stepscope.sources.log import is_log
 
-    return bool(is_log(path, file.head(path, 65536)))
+    return is_held(path) or bool(is_log(path, file.head(path, 65536)))
 
 
 def _telemetry(name: str) -> Read:
@@ -155,7 +172,32 @@ def _of_spool(path: str, job: str | None) -> Read:
     known = known | redact.Identities(hosts=frozenset(m.identity.host for m in marks if m.identity.host))
     for log in found.logs:
         known = known | hosts_of_log(log)
-    return Read(given, path, telemetry=parts, logs=found.logs, marks=marks, read_ns=found.end_ns, known=known)
+    return Read(
+        given,
+        path,
+        telemetry=parts,
+        logs=found.logs,
+        marks=marks,
+        stacks=found.stacks,
+        read_ns=found.end_ns,
+        known=known,
+    )
+
+
+def _of_sealed(path: str, job: str | None) -> Read:
+    """Hours of a store are one input, however many files they are."""
+    from stepscope.sources.catalog.sealed import FORMAT, read_sealed
+    from stepscope.sources.catalog.spool import NoJob
+
+    try:
+        found, num_bytes = read_sealed(path, job)
+    except (NoJob, UsageError):
+        raise
+    except StepscopeError as error:
+        return refused(path, error, "telemetry")
+    parts = tuple(tidy(part) for part in found)
+    given = msgspec.structs.replace(_input(parts, path, num_bytes, None), format=FORMAT)
+    return Read(given, path, telemetry=parts, known=hosts_of_telemetry(parts))
 
 
 def _of_server(url: str, asked: Asked) -> Read:

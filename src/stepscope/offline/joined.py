@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -47,6 +48,8 @@ class Diagnosed:
     """As it was read: its identities are still there."""
     rows: tuple[Row, ...] = ()
     """Every device with the facts that its rules were judged on, and that show whether a change worked."""
+    settings: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Versions and settings that all recordings state alike."""
 
 
 def has_native_loader() -> bool:
@@ -77,7 +80,9 @@ def joined(reads: Sequence[Read], given: Joining) -> Diagnosed:
     that are asked for."""
     from stepscope.diagnose import Options
     from stepscope.diagnose.diagnose import diagnosed as diagnose_ranks
+    from stepscope.diagnose.stuck import Held
     from stepscope.diagnose.table import with_tables
+    from stepscope.sources.catalog.flight_recorder import one_a_rank
     from stepscope.views.notebook import shown
 
     steps, rank = given.steps, given.rank
@@ -93,11 +98,7 @@ def joined(reads: Sequence[Read], given: Joining) -> Diagnosed:
         own = {a.rank for a in analyses} | {m.identity.rank for m in given_marks}
         found = sorted(each for each in own if each is not None)
         analyses = [a for a in analyses if a.rank == rank]
-        if (
-            not analyses
-            and not marked.marked.analyses
-            and not any(read.memory or read.table or read.telemetry or read.log for read in reads)
-        ):
+        if not analyses and not marked.marked.analyses and not any(_tells_of_all(read) for read in reads):
             there = f"there are: {', '.join(map(str, found))}" if found else "the inputs name no rank"
             raise UsageError(f"no input is of rank {rank}; {there}")
     options = Options(
@@ -125,6 +126,10 @@ def joined(reads: Sequence[Read], given: Joining) -> Diagnosed:
             *marked.logs,
         ],
         marked.marked,
+        Held(
+            tuple(one_a_rank(flight for read in reads for flight in read.flights)),
+            tuple(stack for read in reads for stack in read.stacks),
+        ),
     )
     tables = [dataclasses.replace(r.table, name=r.input.name) for r in reads if r.table is not None]
     report = with_tables(report, tables, given.lang)
@@ -145,7 +150,24 @@ def joined(reads: Sequence[Read], given: Joining) -> Diagnosed:
         redact.Redaction(key, known, given.keep_identities),
         tuple(part for read in reads for part in read.telemetry),
         rows,
+        _settings(reads),
     )
+
+
+def _tells_of_all(read: Read) -> bool:
+    """Whether an input may say something of a rank that it does not name."""
+    return bool(read.memory or read.table or read.telemetry or read.log or read.flights or read.stacks)
+
+
+def _settings(reads: Sequence[Read]) -> dict[str, str]:
+    """What all recordings that say anything say alike; of marks the framework and the script."""
+    told = [dict(read.settings) for read in reads if read.settings and read.error is None]
+    for read in reads:
+        for marks in read.marks:
+            who = {"framework": marks.identity.framework, "script": marks.identity.script}
+            told.append({key: os.path.basename(value) for key, value in who.items() if value})
+    first = told[0] if told else {}
+    return {key: value for key, value in first.items() if all(each.get(key) == value for each in told)}
 
 
 def _sources(reads: Sequence[Read], rank: int | None) -> tuple[Source, ...]:

@@ -26,6 +26,7 @@ from stepscope.model.log import Log
 from stepscope.model.mark import RankMarks
 from stepscope.model.report import HealthIssue, Input, InputKind, Memory
 from stepscope.model.sample import Telemetry
+from stepscope.model.stuck import Flight, Stack
 from stepscope.model.table import StepTimes, Table, Timeline, table_of_steps
 from stepscope.model.trace import Trace
 
@@ -60,12 +61,18 @@ class Read:
     """Of a spool, which may hold several."""
     marks: tuple[RankMarks, ...] = ()
     """Of step rings, one a ring."""
+    flights: tuple[Flight, ...] = ()
+    """Of PyTorch's flight recorder, one a dump."""
+    stacks: tuple[Stack, ...] = ()
+    """Of processes, by py-spy."""
     read_ns: int | None = None
     """When whoever wrote the marks down last saw their rings; `None`: now."""
     known: redact.Identities = redact.NOBODY
     error: StepscopeError | None = None
     recorded: tuple[int, int] | None = None
     """First and last step number in the file, `None` where it has no steps."""
+    settings: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Versions and settings of the recording, as it states them."""
 
 
 def read_all(
@@ -142,6 +149,7 @@ def _read_one(
     `seen` holds the digests of the inputs before it: one with the same bytes is not analysed again.
     """
     from stepscope.analyse.rank import analyse_rank
+    from stepscope.offline.held import is_held, read_held
     from stepscope.sources import file
     from stepscope.sources.catalog.torch_snapshot import is_snapshot
     from stepscope.trace.load import load as load_file
@@ -151,6 +159,8 @@ def _read_one(
         return read_ring(name)
     if is_table(name):
         return read_table(name, wanted.steps)
+    if is_held(name):
+        return read_held(name)
     if is_snapshot(name, file.head(name)):
         return _read_snapshot(name)
     try:
@@ -190,7 +200,25 @@ def _read_one(
         analyses,
         known=known,
         recorded=(min(numbers), max(numbers)) if numbers else None,
+        settings=settings_of(trace.metadata),
     )
+
+
+SETTINGS = (
+    "pytorch_version", "cuda_driver_version", "cuda_runtime_version", "cupti_version", "hip_driver_version",
+    "hip_runtime_version", "nccl_version", "record_shapes", "with_stack", "with_flops", "with_modules",
+    "profile_memory",
+)  # fmt: skip
+"""Keys of a trace's metadata that may explain a difference: versions, and what recording itself costs."""
+
+
+def settings_of(metadata: Mapping[str, Any]) -> dict[str, str]:
+    """The settings that a trace's metadata state."""
+    return {
+        key: str(value)[:80]
+        for key in SETTINGS
+        if isinstance(value := metadata.get(key), (str, int, float)) and str(value)
+    }
 
 
 def is_ring(name: str) -> bool:
@@ -237,10 +265,11 @@ def is_table(name: str) -> bool:
 
 def is_meant_table(path: str) -> bool:
     """Whether a file found in a folder is a table that is read: its columns say so."""
+    from stepscope.offline.held import is_held
     from stepscope.sources import file
     from stepscope.sources.catalog import step_table, timeline_table
 
-    if is_ring(path):
+    if is_ring(path) or is_held(path):
         return True
     if not path.lower().endswith((".parquet", *step_table.SUFFIXES)):
         return False

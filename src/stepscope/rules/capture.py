@@ -288,6 +288,19 @@ PY_SPY = Capture(
     command="py-spy dump --pid PID",
 )
 
+FLIGHTS = Capture(
+    text=Text(
+        en="PyTorch's flight recorder of collectives, the dump of every rank: it says who entered which "
+        "collective. TORCH_FR_BUFFER_SIZE (before 2.9 TORCH_NCCL_TRACE_BUFFER_SIZE) keeps them, "
+        "TORCH_NCCL_DUMP_ON_TIMEOUT=1 writes them when a watchdog ends the job.",
+        zh="PyTorch 的集合通信飞行记录器，需要每个 rank 的转储：其中有谁进入了哪次集合通信。"
+        "TORCH_FR_BUFFER_SIZE（2.9 之前为 TORCH_NCCL_TRACE_BUFFER_SIZE）用于保留记录，"
+        "TORCH_NCCL_DUMP_ON_TIMEOUT=1 在看门狗终止作业时写出。",
+    ),
+    brief=Text(en="the flight recorder's dump of every rank", zh="每个 rank 的飞行记录器转储"),
+    command="stepscope diagnose {folder} --logs DUMPS",
+)
+
 BESIDE_TIME = (MANY_STEPS, MEMORY, SNAPSHOT, KERNEL_LOG)
 """Recordings that show what comes at intervals, what fills memory or what broke: none of them answers why
 every step is as slow as it is, so none is the next thing to do."""

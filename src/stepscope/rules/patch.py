@@ -32,7 +32,10 @@ RESET_DEVICE = Patch(kind="command", after="nvidia-smi --gpu-reset -i INDEX  # w
 
 STACKS_OF_RANKS = Patch(kind="command", after="py-spy dump --pid PID  # of every rank; group equal stacks")
 
-FLIGHT_RECORDER = Patch(kind="env", after="TORCH_NCCL_TRACE_BUFFER_SIZE=20000 TORCH_NCCL_DUMP_ON_TIMEOUT=1")
+FLIGHT_RECORDER = Patch(
+    kind="env",
+    after="TORCH_FR_BUFFER_SIZE=20000 TORCH_NCCL_TRACE_BUFFER_SIZE=20000 TORCH_NCCL_DUMP_ON_TIMEOUT=1",
+)
 
 LIST_PROCESSES = Patch(
     kind="command", after="nvidia-smi --query-compute-apps=gpu_uuid,pid,name,used_memory --format=csv"

@@ -10,6 +10,10 @@ LOW_SM_ACTIVE = Text(
     zh="70 % 是 SageMaker Debugger 的 BatchSize 与 LowGPUUtilization 规则的低利用率界线，"
     "原本针对 nvidia-smi 利用率的第 95 百分位；沿用于 SM active 的均值是本工具自定",
 )
+RECORDED_ONCE = Text(
+    en="our choice, once: what a recorder or a stack shows of a rank needs no second one",
+    zh="自定，一次：记录器或调用栈显示的情况无需第二次佐证",
+)
 BUSY_CORES = Text(
     en="SageMaker Debugger's CPUBottleneck rule: processors above 90 % while the GPU is below 10 %, in more "
     "than 50 % of the samples; only the 90 % is taken over",

@@ -247,6 +247,7 @@ class Reading:
             sequence = made.numbers.get("sequence")  # of a collective: said again by each layer that ends
             key = (made.what, at.body[:200] if sequence is None else str(sequence), made.rank)
             if self._is_again(key, made):
+                self._tell_more(made)
                 return
         if self.kept[made.what] >= MAX_EVENTS:
             self.left_out[made.what] += 1
@@ -259,6 +260,15 @@ class Reading:
             at_ns = self._time_before()
             self.without.add(len(self.events))
         self.events.append(replace(made, text=text, at_ns=at_ns))
+
+    def _tell_more(self, made: LogEvent) -> None:
+        """What the same event's next line states beside: a watchdog says how far its rank came after the
+        collective that timed out."""
+        for place in range(len(self.events) - 1, max(len(self.events) - _MOST_BACK, 0) - 1, -1):
+            each = self.events[place]
+            if (each.what, each.rank) == (made.what, made.rank):
+                self.events[place] = replace(each, numbers={**made.numbers, **each.numbers})
+                return
 
     def _is_again(self, key: tuple[str, str, int | None], made: LogEvent) -> bool:
         """Whether the same was said a few lines and seconds before."""

@@ -10,13 +10,16 @@ from datetime import datetime, timezone
 from stepscope.model.batch import Lines
 from stepscope.model.error import InputError
 from stepscope.model.log import Log
+from stepscope.model.stuck import Stack
+from stepscope.sources.formats.py_spy import stacks_of_text
 from stepscope.sources.log import read_log
 
 _KMSG = re.compile(r"^(?:<\d+>)?\d{1,4},\d{1,18},\d{1,18},[^;]{1,8};")
 _DATED = re.compile(r"^\[?\d{4}-\d\d-\d\d[T ]\d\d:")
 _LAST_NS = 253_402_300_800_000_000_000  # the year 10000
 READ = ("kernel", "nccl")
-"""Logs that are read again; stacks are for the eye."""
+"""Logs that are read again as logs; stacks become stacks."""
+STACKS = "stacks"
 
 
 def logs_of(batches: Sequence[Lines], path: str, job: str | None) -> list[Log]:
@@ -35,6 +38,23 @@ def logs_of(batches: Sequence[Lines], path: str, job: str | None) -> list[Log]:
         with contextlib.suppress(InputError):
             logs.append(read_log("", data=text.encode("utf-8", "replace"), name=shown))
     return logs
+
+
+def stacks_of_lines(batches: Sequence[Lines], job: str | None) -> list[Stack]:
+    """The stacks of each process at each time at which it was looked into, oldest first. A batch names its
+    rank in its labels."""
+    together: dict[tuple[int, str, str, str | None], list[str]] = {}
+    for each in batches:
+        named = each.labels.get("job")
+        if each.log != STACKS or (job and named and job not in named.split(",")):
+            continue
+        for at_ns, text in zip(each.at_ns, each.text, strict=False):
+            together.setdefault((at_ns, each.host, each.name, each.labels.get("rank")), []).append(text)
+    found: list[Stack] = []
+    for (at_ns, host, name, rank), lines in sorted(together.items(), key=lambda row: row[0][0]):
+        number = int(rank) if rank is not None and rank.isdecimal() else None
+        found += stacks_of_text(lines, rank=number, host=host, at_ns=at_ns, name=name)
+    return found
 
 
 def _line(at_ns: int, text: str, host: str, kind: str) -> str:

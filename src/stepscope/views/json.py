@@ -13,7 +13,12 @@ from stepscope.model.report import Report, encode
 
 def render(report_: Report) -> str:
     """The report as indented JSON, ending in a newline; what could steer a terminal is escaped."""
-    text = msgspec.json.format(encode(report_), indent=2).decode()
+    return indented(encode(report_))
+
+
+def indented(data: bytes) -> str:
+    """JSON on indented lines, ending in a newline; what could steer a terminal is escaped."""
+    text = msgspec.json.format(data, indent=2).decode()
     text = _COLUMN.sub(lambda found: f"[{' '.join(found[1].split())}]", text)
     return _STEERING.sub(_escaped, text) + "\n"
 
@@ -50,20 +55,22 @@ def schema() -> dict[str, Any]:
     What is not known is absent and never null, so the schema allows no null; objects may have further fields,
     because adding one is no new version.
     """
-    made: dict[str, Any] = msgspec.json.schema(Report)
+    return schema_of(Report, report.SCHEMA)
+
+
+def schema_of(whole: type[msgspec.Struct], title: str) -> dict[str, Any]:
+    """The JSON Schema of a struct whose lists at the top are always written, as its `schema` is."""
+    made: dict[str, Any] = msgspec.json.schema(whole)
     without_null: dict[str, Any] = _without_null(made)
-    required = without_null["$defs"]["Report"].setdefault("required", [])
+    top = without_null["$defs"][whole.__name__]
+    required = top.setdefault("required", [])
     # Lists at the top are always written, also when they are empty.
     required += [
         name
-        for name, value in without_null["$defs"]["Report"]["properties"].items()
+        for name, value in top["properties"].items()
         if name not in required and (value.get("type") == "array" or name == "schema")
     ]
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": report.SCHEMA,
-        **without_null,
-    }
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title, **without_null}
 
 
 def schema_text() -> str:

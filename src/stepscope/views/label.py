@@ -252,6 +252,8 @@ HEALTH_CODE: Mapping[str, Text] = {
     "telemetry_elsewhere": Text(en="counters of another time", zh="其他时间的计数器"),
     "device_of_nobody": Text(en="devices of no known rank", zh="不属于任何已知 rank 的设备"),
     "telemetry_gap": Text(en="gaps in telemetry", zh="遥测有缺口"),
+    "store_damage": Text(en="a damaged file of the store", zh="存储文件损坏"),
+    "store_unknown": Text(en="samples the store does not know", zh="存储未知的样本"),
     "spool_damage": Text(en="damaged spool", zh="本地缓存损坏"),
     "spool_gap": Text(en="batches given up by the agent", zh="代理丢弃的批次"),
     "spool_duplicate": Text(en="batches twice in the spool", zh="本地缓存中重复的批次"),

@@ -41,7 +41,25 @@ def cost_of(cost: report.Cost, lang: Lang) -> str:
 
 
 def gain_of(remedy: report.Remedy, cost: report.Cost | None, lang: Lang) -> str:
-    """What a remedy can give, as a range; empty where it promises nothing."""
+    """What a remedy can give, as a range, and what came of it here; empty where it promises nothing and was
+    never tried."""
+    return ("；" if lang == "zh" else "; ").join(
+        piece for piece in (_promised(remedy, cost, lang), history_of(remedy, lang)) if piece
+    )
+
+
+def history_of(remedy: report.Remedy, lang: Lang) -> str:
+    """What came of a remedy at this site; empty where it was never tried."""
+    of = remedy.history
+    if of is None:
+        return ""
+    won = "" if of.realised_share is None else percent(of.realised_share)
+    if lang == "zh":
+        return f"在此处 {of.num_tried} 次中有 {of.num_worked} 次见效" + (f"，实得 {won}" if won else "")
+    return f"worked in {of.num_worked} of {of.num_tried} here" + (f", realised {won}" if won else "")
+
+
+def _promised(remedy: report.Remedy, cost: report.Cost | None, lang: Lang) -> str:
     if remedy.gain_share is None:
         return ""
     least, most = (percent(share) for share in remedy.gain_share)

@@ -71,7 +71,7 @@ class Agreement:
         gone = [ring for ring in self._rings if not seen[ring].is_alive]
         newest = [step for ring in self._rings if (step := seen[ring].newest_step) is not None]
         if gone or len(newest) < len(self._rings):
-            self._why = f"{_names(gone)} ended" if gone else "a rank has not marked a step yet"
+            self._why = _gone(gone, seen) if gone else "a rank has not marked a step yet"
             return self._over(seen)
         self._attempts += 1
         self._first_step = max(newest) + self.margin_steps(seen)
@@ -102,7 +102,7 @@ class Agreement:
         no = {ring: said for ring, said in answers.items() if said in FINAL}
         gone = [ring for ring in self._rings if not seen[ring].is_alive]
         if gone:
-            return self._cancel(now_ns, f"{_names(gone)} ended", seen)
+            return self._cancel(now_ns, _gone(gone, seen), seen)
         if no:
             worst = next((said for said in no.values() if said not in AGAIN), None)
             self._may_retry = worst is None
@@ -131,7 +131,7 @@ class Agreement:
                 self._may_retry = said in AGAIN
                 return self._cancel(now_ns, f"{_names([ring])}: {said}", seen)
             if said != "done" and not seen[ring].is_alive:
-                return self._cancel(now_ns, f"{_names([ring])} ended", seen)
+                return self._cancel(now_ns, _gone([ring], seen), seen)
         if now_ns > self._deadline_ns:
             late = _names([ring for ring, said in answers.items() if said != "done"])
             return self._cancel(now_ns, f"{late}: no trace in time", seen)
@@ -184,6 +184,10 @@ class Agreement:
 
     def _to_all(self, command: Literal["propose", "commit", "cancel"]) -> list[Order]:
         return [Order(ring, command, self._capture, self._first_step) for ring in self._rings]
+
+
+def _gone(rings: Sequence[str], seen: Mapping[str, Seen]) -> str:
+    return f"{_names(rings)} {seen[rings[0]].gone}"
 
 
 def _names(rings: Sequence[str]) -> str:

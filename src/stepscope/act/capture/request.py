@@ -48,6 +48,8 @@ class Seen:
     answers: Mapping[int, str] = field(default_factory=dict)
     stall_ns: Mapping[int, int] = field(default_factory=dict)
     num_bytes: Mapping[int, int] = field(default_factory=dict)
+    gone: str = "ended"
+    """What is said of it where it is not alive."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from stepscope.sources.ring import RingReader
 from stepscope_sdk import ring_abi as abi
 
 _BEGIN_STEP, _EXIT = abi.kind_number("step_begin"), abi.kind_number("exit")
+_END_CAPTURE = abi.kind_number("capture_end")
 MOST_RINGS = 4096
 PATIENCE = 5
 """Looks at a file that is no ring yet, before it is told."""
@@ -194,6 +195,9 @@ def _note(ring: _Ring, records: Any) -> None:
     begun = kinds == _BEGIN_STEP
     for at, step in zip(real_ns[begun].tolist(), records["step"][begun].tolist(), strict=True):
         ring.rank.begin_step(at, step)
+    for row in records[kinds == _END_CAPTURE]:
+        num_bytes = 0 if row["c"] != row["c"] else int(row["c"])
+        ring.rank.end_capture(int(row["a"]), max(int(row["b"]), 0), num_bytes)
     ring.last_ns = int(real_ns[-1])
     ring.has_exit = ring.has_exit or bool((kinds == _EXIT).any())
 

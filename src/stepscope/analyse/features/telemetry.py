@@ -365,6 +365,24 @@ killed_ranks = _number(
     "log",
     "Ranks whose process is gone and never said that it ends, by their marks.",
 )
+mismatched_ranks = _number(
+    "mismatched_ranks",
+    "ranks",
+    "log",
+    "Ranks that call another collective than the others of their group, by the flight recorder.",
+)
+absent_ranks = _number(
+    "absent_ranks",
+    "ranks",
+    "log",
+    "Ranks that did not enter a collective in which others of their group wait, by the flight recorder.",
+)
+elsewhere_by_stacks = _number(
+    "elsewhere_by_stacks",
+    "ranks",
+    "log",
+    "Ranks that are elsewhere than the others, by the stacks of all.",
+)
 standstill_busy_mean = _number(
     "standstill_busy_mean", "ratio", "telemetry", "Compute busy since the last step."
 )

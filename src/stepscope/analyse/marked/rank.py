@@ -42,6 +42,8 @@ class Marked:
     withheld: tuple[report.Withheld, ...] = ()
     stands: tuple[Standing, ...] = ()
     costs: tuple[report.OwnCost, ...] = ()
+    ended: tuple[int, ...] = ()
+    """Ranks that said that they end."""
 
 
 NOT_MARKED = Marked()
@@ -74,7 +76,14 @@ def analyse_marks(ranks: Sequence[RankMarks], steps: tuple[int, int] | None = No
         _analysis(r, a, m, world, least, b, can_meet=met.why_not is None)
         for r, a, m, b in zip(ranks, accounts, met.rows, beyond, strict=True)
     )
-    return Marked(analyses, _withheld(met, tiled, len(numbers)), standings(every), costs)
+    ended = {each.identity.rank for each in every if each.exit_ns is not None}
+    return Marked(
+        analyses,
+        _withheld(met, tiled, len(numbers)),
+        standings(every),
+        costs,
+        tuple(sorted(each for each in ended if each is not None)),
+    )
 
 
 def _beyond(computed: Sequence[Mapping[str, int]]) -> list[str | None]:

@@ -231,7 +231,7 @@ def redact_report(
         if named != NOBODY:
             everybody = everybody | named
     pseudonyms = Pseudonyms(key, everybody)
-    ids = {item.id for name in ("findings", "cards") for item in getattr(report, name, ())}
+    ids = {getattr(item, "id", None) for name in ("findings", "cards") for item in getattr(report, name, ())}
     # A report names the same ops and ranks over and over.
     apply = functools.cache(pseudonyms.apply)
     return map_strings(report, lambda text: text if text in ids else apply(text))

@@ -126,8 +126,30 @@ class Patch(Part, frozen=True, kw_only=True):
     """The text it replaces; absent where there is none."""
 
 
+class RemedyHistory(Part, frozen=True, kw_only=True):
+    """What came of a remedy at this site, by the incidents in which it was tried."""
+
+    num_tried: int
+    """In how many incidents it was tried and what came of it could be told."""
+    num_worked: int
+    """In how many of them steps became faster beyond the noise."""
+    success_share: float
+    """How often it may be expected to work: `num_worked` of `num_tried` and of two more, of which one did."""
+    realised_share: float | None = None
+    """What it won where it worked, the mean, as a share of the step; absent where it never did."""
+    gain_ratio: float
+    """What is won of what was promised, drawn towards 1 where little is known: `gain_share` is corrected by
+    it."""
+    gain_share_before: tuple[float, float] | None = None
+    """`gain_share` as it was before; absent where none was promised."""
+
+
 class Remedy(Part, frozen=True, kw_only=True):
     """What to change, what it can give and what would prove that it worked."""
+
+    id: str | None = None
+    """`rule#number`: the same in every report, and what a recorded change names; absent in reports of
+    earlier versions."""
 
     text: str
     """What to do."""
@@ -138,6 +160,8 @@ class Remedy(Part, frozen=True, kw_only=True):
     cannot be bounded."""
     verify: str | None = None
     """What would prove that it worked; absent for a look that changes nothing."""
+    history: RemedyHistory | None = None
+    """What came of it at this site; absent where it was never tried, or no history is at hand."""
 
 
 class Finding(Part, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ say it: the odd one out is the one the others wait for.
 
 from stepscope.analyse.features.telemetry import (
     compute_busy_mean,
+    elsewhere_by_stacks,
     grave_xids,
     log_collective_timeouts,
     missed_log_lines,
@@ -86,7 +87,14 @@ RULE = Rule(
         ),
     ),
     questions=(Question(missing=("stacks_of_ranks",), capture=PY_SPY),),
-    shows=(steps_logged, grave_xids, compute_busy_mean, standstill_busy_mean, standstill_power_ratio),
+    shows=(
+        steps_logged,
+        elsewhere_by_stacks,
+        grave_xids,
+        compute_busy_mean,
+        standstill_busy_mean,
+        standstill_power_ratio,
+    ),
     checks=(
         Text(
             en="Take the stacks of all ranks and group equal ones: the smallest group holds the rank that "

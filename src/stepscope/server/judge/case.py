@@ -13,6 +13,7 @@ from stepscope.act.capture.request import Request
 from stepscope.model.alarm import SEVERITIES, About, Alarm
 from stepscope.model.incident import CaptureOf, Incident, Noted
 from stepscope.model.report import Report
+from stepscope.offline.stored import Asked, Window
 from stepscope.rules import Catalog
 from stepscope.server.judge.relation import Family, explains, family_of
 from stepscope.server.judge.verdict import Verdict
@@ -69,6 +70,8 @@ class Case:
     onset_step: int | None = None
     is_dismissed: bool = False
     num_reports: int = 0
+    looked: tuple[Window, Asked] | None = None
+    """What was diagnosed last, until it was told."""
     notes: list[Noted] = field(default_factory=list)
     """Lines for its history that wait until it is opened."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -33,11 +33,13 @@ Diagnose = Callable[[Window, Asked], Report]
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`capture_ns`: how long traces are waited for, and longer where `capture_steps` steps take longer;
-    `cool_down_ns`: how long after its end an incident takes alarms of its cause up again; `most_ranks`: so
-    many are captured of a larger job, those in question first."""
+    """`also`: languages in which people are told besides `lang`. `capture_ns`: how long traces are waited
+    for, and longer where `capture_steps` steps take longer; `cool_down_ns`: how long after its end an incident
+    takes alarms of its cause up again; `most_ranks`: so many are captured of a larger job, those in question
+    first."""
 
     lang: Lang = "en"
+    also: tuple[Lang, ...] = ()
     capture_ns: int = 20 * S
     capture_steps: int = 24
     most_capture_ns: int = 180 * S
@@ -68,7 +70,7 @@ class Handling:
         self.settings, self.now_ns = settings, now_ns
         self._diagnose, self._thresholds = diagnose, thresholds
         self.catalog = load_catalog()
-        self.telling = Telling(store, feed, settings.lang, now_ns, notes_of)
+        self.telling = Telling(store, feed, settings.lang, now_ns, notes_of, self._in_other_languages)
         self.cases: list[Case] = []
         self.num_incidents = self.num_joined = self.num_captures = self.num_failed = 0
 
@@ -254,7 +256,19 @@ class Handling:
             is_speed=case.is_speed, traces=traces, range_=self.settings.range,
         )  # fmt: skip
         asked = Asked(lang=self.settings.lang, thresholds=self._thresholds() or None)
+        case.looked = (window, asked)
         return self._diagnose(window, asked), seen
+
+    def _in_other_languages(self, case: Case) -> Sequence[tuple[Lang, Report]]:
+        """The same diagnosis once more for each, where people are told in it."""
+        found: list[tuple[Lang, Report]] = []
+        if case.looked is not None:
+            window, asked = case.looked
+            for lang in self.settings.also:
+                with contextlib.suppress(StepscopeError, OSError):
+                    found.append((lang, self._diagnose(window, replace(asked, lang=lang))))
+            case.looked = None
+        return found
 
     def _verdict(self, case: Case, report: Report, seen: Seen) -> Verdict:
         known = {other.rule for other in self.others(case) if other.rule}

@@ -13,7 +13,7 @@ from stepscope.model.report import Report
 from stepscope.model.text import Lang, Text
 from stepscope.server.feed import Feed
 from stepscope.server.judge.case import Case
-from stepscope.server.judge.record import amended
+from stepscope.server.judge.record import amended, incident_of
 from stepscope.server.judge.verdict import Verdict, with_card
 from stepscope.store.contract import Store
 
@@ -25,7 +25,8 @@ NO_TRACE = Text(
 
 class Telling:
     """Counts what was told and what was dismissed. `notes_of` gives what a report is to say beside the
-    verdict, such as operators that are slower than in the job's healthy trace."""
+    verdict, such as operators that are slower than in the job's healthy trace; `others` the same report in
+    the other languages in which people are told."""
 
     def __init__(
         self,
@@ -34,9 +35,10 @@ class Telling:
         lang: Lang,
         now_ns: Callable[[], int],
         notes_of: Callable[[Case, Report], Sequence[str]] = lambda case, report: (),
+        others: Callable[[Case], Sequence[tuple[Lang, Report]]] = lambda case: (),
     ) -> None:
         self._store, self._feed, self._lang, self._now_ns = store, feed, lang, now_ns
-        self._notes_of = notes_of
+        self._notes_of, self._others = notes_of, others
         self.num_told = self.num_dismissed = 0
 
     def verdict(
@@ -59,6 +61,10 @@ class Telling:
         if card is not None:
             report = with_card(report, card, case.onset_ns, onset_step, notes)
         place = self._keep(case, report)
+        for lang, other in self._others(case):
+            if card is not None:
+                other = with_card(other, card, case.onset_ns, onset_step, notes)
+            self._put(case, f"{place}.{lang}", other)
         devices, hosts = self._places(case, verdict.ranks)
         devices = devices or tuple(each for each in verdict.devices if each != "cpu")
 
@@ -112,9 +118,12 @@ class Telling:
         amended(self._store, self._feed, case.id, wider, noted)
 
     def without_report(self, case: Case) -> None:
-        """Alarms that cannot be diagnosed are told by themselves: the incident's own changes say so."""
+        """Alarms that cannot be diagnosed are told by themselves."""
         case.told = ""
         self.num_told += 1
+        incident = incident_of(self._store, case.id)
+        if incident is not None:
+            self._feed.tell("card", (incident, None))
 
     def again(self, case: Case, incident: Incident) -> None:
         """A card that was written down and that no channel took before the server ended."""
@@ -144,9 +153,12 @@ class Telling:
     def _keep(self, case: Case, report: Report) -> str:
         case.num_reports += 1
         place = f"{case.id}-{case.num_reports}"
+        self._put(case, place, report)
+        return place
+
+    def _put(self, case: Case, place: str, report: Report) -> None:
         body = msgspec.json.encode(report)
         self._store.put("report", place, body, job=case.job, run=case.run, at_ns=self._now_ns())
-        return place
 
     def _places(self, case: Case, ranks: Sequence[int]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Devices and hosts of these ranks, as the agents know them; empty where they do not."""

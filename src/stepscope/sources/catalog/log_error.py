@@ -76,6 +76,10 @@ ROWS: tuple[Row, ...] = (
     row("error", "nccl_watchdog", "critical", "timeout at nccl work",
         r"(?:Rank (?P<rank>\d+)\].{0,40})?Timeout at NCCL work: (?P<sequence>\d+), last enqueued NCCL work: "
         r"(?P<last_enqueued>\d+), last completed NCCL work: (?P<last_completed>\d+)"),
+    row("error", "nccl_watchdog", "critical", "detected by watchdog at work",
+        r"(?:Rank (?P<rank>\d+)\] {1,2})?Exception \([^)]{1,60}\) detected by watchdog at work: "
+        r"(?P<sequence>\d+), last enqueued NCCL work: (?P<last_enqueued>\d+), last completed NCCL work: "
+        r"(?P<last_completed>-?\d+)"),
     row("error", "nccl_watchdog", "critical", "failure detected by watchdog",
         r"(?:Rank (?P<rank>\d+)\] {1,2})?failure detected by watchdog at work sequence id: (?P<sequence>\d+)"
         r" PG status: last enqueued work: "
@@ -100,6 +104,8 @@ ROWS: tuple[Row, ...] = (
         r"|Hccl\w+\([^\n]*error code is (?P<code>\d+)"),
     row("error", "nccl_error", "critical", "connection closed by peer",
         r"(?:gloo|Gloo|nccl|NCCL|TCPStore|Connection)[^\n]{0,160}Connection closed by peer"),
+    row("error", "nccl_error", "critical", "connection reset by peer",
+        r"(?:gloo|Gloo|nccl|NCCL)[^\n]{0,160}Connection reset by peer"),
     row("error", "nccl_error", "critical", "tcpstore",
         "(?:recvValue failed|socket (?:has )?timed? ?out|failed to (?:recv|connect)|Broken pipe"
         "|Connection reset)"),

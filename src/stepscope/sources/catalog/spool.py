@@ -13,9 +13,10 @@ from stepscope.model import batch as wire
 from stepscope.model.error import InputError
 from stepscope.model.log import Log
 from stepscope.model.sample import Telemetry
+from stepscope.model.stuck import Stack
 from stepscope.sources.formats.spool import Content, batches_of, open_spool
 from stepscope.sources.spool_column import FORMAT, Job, Whole, job_of
-from stepscope.sources.spool_log import logs_of
+from stepscope.sources.spool_log import logs_of, stacks_of_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,8 @@ class SpoolRead:
     """When the agent saw anything last."""
     ends: tuple[wire.Happened, ...] = ()
     """What it said of ranks that ended."""
+    stacks: tuple[Stack, ...] = ()
+    """Of processes that it was asked for."""
 
 
 class NoJob(InputError):
@@ -53,18 +56,27 @@ def read_spool(path: str, *, job: str | None = None) -> SpoolRead:
     chosen = _chosen(whole.jobs, job, path)
     found = whole.telemetry(path, chosen)
     logs = logs_of(whole.lines, path, chosen)
+    stacks = tuple(stacks_of_lines(whole.lines, chosen))
     marks = tuple(each for each in whole.marks if chosen is None or job_of(each) in (None, chosen))
     notes = (*_notes(content), *_job_notes(whole.jobs, chosen), *whole.notes())
     if found:
         found[0] = replace(found[0], notes=(*notes, *found[0].notes))
-    elif logs or marks:
+    elif logs or marks or stacks:
         found = [Telemetry(path, FORMAT, (), "sample", notes=notes)] if notes else []
     else:
         what = "no samples, marks or logs that say anything"
         raise InputError(path, what, "let the agent run while a job does")
     ends = tuple(each for each in whole.events if each.what == "exit")
     return SpoolRead(
-        tuple(found), tuple(logs), marks, content, chosen, tuple(sorted(whole.jobs)), whole.end_ns, ends
+        tuple(found),
+        tuple(logs),
+        marks,
+        content,
+        chosen,
+        tuple(sorted(whole.jobs)),
+        whole.end_ns,
+        ends,
+        stacks,
     )
 
 

@@ -178,21 +178,37 @@ def _is_cut(data: Bytes, at: int) -> bool:
     return _LEAST_PAYLOAD <= length <= MOST_FRAME_BYTES and at + LEAD_BYTES + length > len(data)
 
 
-def batch_of(frame: Frame, header: Header, name: str) -> Batch:
-    """The batch in a frame. InputError where its checksum fits but it is none that is known."""
+def unpacked(frame: Frame, name: str, most_bytes: int = MOST_BATCH_BYTES) -> bytes:
+    """The batch in a frame as msgpack. InputError where it is larger than that, or packed in a way that is
+    not known."""
     place = f"byte {frame.start}"
     coding, _ = _NUMBER.unpack_from(frame.raw, LEAD_BYTES)
     body = frame.raw[LEAD_BYTES + _NUMBER.size :]
+    large = InputError(name, f"a batch of more than {most_bytes:,} bytes", _GIVE, place)
+    if coding == PLAIN:
+        if len(body) > most_bytes:
+            raise large
+        return body
+    if coding != DEFLATED:
+        raise InputError(name, f"a frame packed in a way that is not known ({coding})", _GIVE, place)
     try:
-        if coding == DEFLATED:
-            unpacker = zlib.decompressobj()
-            body = unpacker.decompress(body, MOST_BATCH_BYTES)
-            if not unpacker.eof:
-                raise InputError(name, f"a batch of more than {MOST_BATCH_BYTES >> 20} MB", _GIVE, place)
-        elif coding != PLAIN:
-            raise InputError(name, f"a frame packed in a way that is not known ({coding})", _GIVE, place)
+        unpacker = zlib.decompressobj()
+        body = unpacker.decompress(body, max(most_bytes, 1))
+    except zlib.error as why:
+        raise InputError(name, f"a batch that is not known ({why})", _GIVE, place) from why
+    if not unpacker.eof:
+        raise large
+    return body
+
+
+def batch_of(frame: Frame, header: Header, name: str, body: bytes | None = None) -> Batch:
+    """The batch in a frame. `body` where it is unpacked already. InputError where its checksum fits but it is
+    none that is known."""
+    place = f"byte {frame.start}"
+    body = unpacked(frame, name) if body is None else body
+    try:
         batch = _decoder.decode(body)
-    except (zlib.error, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as why:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as why:
         raise InputError(name, f"a batch that is not known ({why})", _GIVE, place) from why
     if batch.seq != frame.seq or batch.agent != header.agent:
         raise InputError(name, "a batch that is not this frame's", _GIVE, place)
@@ -217,4 +233,5 @@ __all__ = [
     "is_agent_id",
     "pack_frame",
     "pack_header",
+    "unpacked",
 ]

@@ -1,0 +1,143 @@
+"""What comes in as batches: taken out of a body and checked. Pure. Secrets are taken out by the store, which
+believes no agent."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from stepscope.model.batch import Batch, Lines, Marks, Samples
+from stepscope.model.error import InputError
+from stepscope.server.limit import Limits
+from stepscope.sources.formats.frame import Fault, Frame, batch_of, frames_of, header_of, unpacked
+
+NAME = "the body"
+_MEND = "send it again as it lies in the spool"
+_KINDS = frozenset(("samples", "marks", "event", "lines"))
+_LAST_NS = 1 << 62
+_COLUMNS = ("number", "record_kind", "flags", "step", "mono_ns", "real_ns", "a", "b", "c")
+
+
+@dataclass(slots=True)
+class Entered:
+    """A body's batches. `last_seq` of all of them, those of unknown kinds included."""
+
+    agent: str
+    batches: list[Batch] = field(default_factory=list)
+    last_seq: int = 0
+    num_unknown: int = 0
+
+
+class _Head(msgspec.Struct):
+    kind: str
+    agent: str
+    seq: int
+
+
+_head = msgspec.msgpack.Decoder(_Head)
+
+
+class TooLarge(InputError):
+    """More bytes, unpacked, than a body may have."""
+
+
+def gunzipped(body: bytes, most_bytes: int) -> bytes:
+    """A gzip body, unpacked. TooLarge beyond that, InputError where it is none."""
+    unpacker = zlib.decompressobj(31)
+    try:
+        data = unpacker.decompress(body, most_bytes + 1)
+    except zlib.error as error:
+        raise InputError(NAME, "no gzip data, though it says so", "leave Content-Encoding out") from error
+    if len(data) > most_bytes:
+        raise TooLarge(NAME, f"more than {most_bytes:,} bytes when unpacked", "send fewer batches at a time")
+    if not unpacker.eof:
+        raise InputError(NAME, "gzip data that end too early", "send it again")
+    return data
+
+
+def entered(body: bytes, limits: Limits) -> Entered:
+    """The batches of an ingest body, in ascending order. InputError where any of it is damaged or cannot be:
+    nothing of it is kept then."""
+    header = header_of(body, NAME)
+    faults: list[Fault] = []
+    found = Entered(header.agent)
+    left = limits.unpacked_bytes
+    for frame in frames_of(body, header, faults):
+        if faults:
+            break
+        data = _unpacked(frame, left)
+        left -= len(data)
+        found.last_seq = frame.seq
+        try:
+            batch = batch_of(frame, header, NAME, data)
+        except InputError:
+            if not _is_unknown(data, header.agent, frame.seq):
+                raise
+            found.num_unknown += 1
+            continue
+        why = _fault(batch)
+        if why is not None:
+            raise InputError(NAME, f"batch {frame.seq}: {why}", _MEND, f"byte {frame.start}")
+        found.batches.append(batch)
+    if faults:
+        what = "ends in the middle of a batch" if faults[0].is_cut else "a damaged frame, or one out of order"
+        raise InputError(NAME, what, _MEND, f"byte {faults[0].start}")
+    if not found.last_seq:
+        raise InputError(NAME, "no batch in it", _MEND)
+    return found
+
+
+def _unpacked(frame: Frame, left: int) -> bytes:
+    try:
+        return unpacked(frame, NAME, left)
+    except InputError as error:
+        if error.what.startswith("a batch of more than"):
+            raise TooLarge(
+                NAME, "more bytes when unpacked than are taken at a time", "send fewer batches"
+            ) from error
+        raise
+
+
+def _is_unknown(data: bytes, agent: str, seq: int) -> bool:
+    """Whether it is a whole batch of a newer agent, of a kind that is not known here."""
+    try:
+        head = _head.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return False
+    return head.kind not in _KINDS and head.agent == agent and head.seq == seq
+
+
+# ── what cannot be ──
+
+
+def _fault(batch: Batch) -> str | None:
+    """Why a batch cannot be what an agent read; `None` where it can."""
+    if isinstance(batch, Samples):
+        for series in batch.series:
+            if len(series.at_ns) != len(series.value):
+                return "columns of different length"
+            if series.at_ns and not 0 <= min(series.at_ns) <= max(series.at_ns) < _LAST_NS:
+                return "a time that none can be"
+        return None
+    if isinstance(batch, Marks):
+        if len({len(getattr(batch, name)) for name in _COLUMNS}) > 1:
+            return "columns of different length"
+        if any(not _is_int64(getattr(batch, name)) for name in ("number", "step", "mono_ns", "real_ns", "a")):
+            return "a number beyond 64 bits"
+        return None
+    if isinstance(batch, Lines):
+        if len(batch.at_ns) != len(batch.text):
+            return "columns of different length"
+        return None if _are_times(batch.at_ns) else "a time that none can be"
+    return None if _are_times([batch.at_ns]) else "a time that none can be"
+
+
+def _is_int64(column: Sequence[int]) -> bool:
+    return not column or (min(column) >= -(1 << 63) and max(column) < 1 << 63)
+
+
+def _are_times(column: Sequence[int]) -> bool:
+    return not column or (min(column) >= 0 and max(column) < _LAST_NS)

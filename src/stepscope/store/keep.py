@@ -1,0 +1,209 @@
+"""A request's batches into the file: one transaction, together with the agent's and the rings' numbers."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from stepscope.model.batch import Batch, Happened, Lines, Marks, Samples
+from stepscope.store import ring as rings
+from stepscope.store.clean import Cleaner
+from stepscope.store.contract import Kept
+from stepscope.store.database import Database
+from stepscope.store.name import Names, text_of
+from stepscope.store.ring import Ring
+from stepscope.store.schema import KINDS, MARK_COLUMNS
+from stepscope.store.wide import Block, Widener
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection as Cursor
+
+_I64 = 1 << 63
+MARK_FIELDS = ("number", "record_kind", "flags", "step", "mono_ns", "real_ns", "a", "b", "c")
+
+
+class Keeper:
+    """What the store remembers of agents, rings and names, and the one way in. Whoever uses it holds the
+    database's lock."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+        self.names = Names()
+        self.rings: dict[tuple[str, str], Ring] = {}
+        self.acks: dict[str, tuple[int, int]] = {}
+        """Of each agent (last number, newest time of its rows)."""
+        self.columns: dict[str, set[str]] = {}
+        """Signals that a table of samples has a column of."""
+        self.n = 0
+        self.unknown: dict[str, int] = {}
+        """Samples of signals that are not known; `""`: columns that make no sense."""
+        self._clean = Cleaner()
+        self._widen = Widener(self.names)
+        self.load()
+
+    def load(self) -> None:
+        """What the file says, in the place of what was remembered."""
+        cursor = self._db.cursor()
+        try:
+            self.names.load(cursor)
+            self._widen.forget()
+            rows = cursor.execute("SELECT arg_max(body, n) FROM ring GROUP BY id ORDER BY id").fetchall()
+            found = [msgspec.json.decode(row[0], type=Ring) for row in rows]
+            self.rings = {(each.host, each.ring): each for each in found}
+            acks = cursor.execute(
+                "SELECT agent, max(seq), max(newest_ns), max(n) FROM ack GROUP BY agent"
+            ).fetchall()
+            self.acks = {agent: (seq, newest) for agent, seq, newest, _ in acks}
+            self.n = max((row[3] for row in acks), default=0)
+            self.columns = {kind: set() for kind in KINDS}
+            described = cursor.execute(
+                "SELECT table_name, column_name FROM duckdb_columns() WHERE table_name LIKE 'raw_%' "
+                "AND data_type = 'DOUBLE'"
+            ).fetchall()
+            for table, column in described:
+                if table[4:] in self.columns:
+                    self.columns[table[4:]].add(column)
+        finally:
+            cursor.close()
+
+    def settle(self, kind: str, texts: Sequence[str]) -> list[int]:
+        """Numbers of these texts, on the disk."""
+        with self._db.lock:
+            if any(each not in self.names.ids[kind] for each in texts):
+                with self._db.writing() as cursor:
+                    for each in texts:
+                        self.names.id(kind, each)
+                    self.names.write(cursor)
+            return [self.names.ids[kind][each] for each in texts]
+
+    def keep(self, batches: Sequence[Batch]) -> Kept:
+        """As `contract.Store.keep`."""
+        if not batches:
+            return Kept(0, ())
+        agent, told = batches[0].agent, batches[-1].seq
+        if any(each.agent != agent for each in batches):
+            raise ValueError("batches of one agent are kept at a time")
+        last, newest = self.acks.get(agent, (0, 0))
+        new: list[Batch] = []
+        for each in batches:
+            if each.seq > last:
+                new.append(self._clean(each))
+                last = each.seq
+        if not new:
+            return Kept(told, ())
+        with self._db.writing() as cursor:
+            self.n += 1
+            blocks = self._widen([each for each in new if isinstance(each, Samples)], self.unknown)
+            marked = [each for each in new if isinstance(each, Marks)]
+            fresh = self._marks(cursor, marked)
+            self._events(cursor, [each for each in new if isinstance(each, Happened)])
+            self._lines(cursor, [each for each in new if isinstance(each, Lines)])
+            for kind, block in blocks.items():
+                self._block(cursor, kind, block)
+            self.names.write(cursor)
+            newest = max(newest, _newest(new, blocks.values()))
+            cursor.execute("INSERT INTO ack VALUES (?, ?, ?, ?)", [agent, last, newest, self.n])
+        self.acks[agent] = (last, newest)
+        kept = tuple(fresh.get(each.seq, each) if isinstance(each, Marks) else each for each in new)
+        return Kept(told, kept, sum(each.num_samples for each in blocks.values()))
+
+    def _block(self, cursor: Cursor, kind: str, block: Block) -> None:
+        for signal in block.signals:
+            if signal not in self.columns[kind]:
+                cursor.execute(f'ALTER TABLE raw_{kind} ADD COLUMN "{signal}" DOUBLE')
+                self.columns[kind].add(signal)
+        rows = block.columns  # noqa: F841  DuckDB reads it by its name
+        into = ", ".join(f'"{name}"' for name in (*block.columns, "n"))
+        chosen = ", ".join(f'"{name}"' for name in block.columns)
+        cursor.execute(f"INSERT INTO raw_{kind} ({into}) SELECT {chosen}, {self.n} FROM rows")
+
+    def _marks(self, cursor: Cursor, batches: Sequence[Marks]) -> dict[int, Marks]:
+        """What is new of each batch, by its number."""
+        found: dict[int, Marks] = {}
+        parts: list[dict[str, Any]] = []
+        touched: dict[int, Ring] = {}
+        for batch in batches:
+            if not rings.is_whole(batch):
+                self.unknown[""] = self.unknown.get("", 0) + len(batch.number)
+                found[batch.seq] = _some(batch, np.zeros(0, dtype=np.bool_))
+                continue
+            key = (batch.host, batch.ring)
+            ring = self.rings.get(key)
+            if ring is None:
+                ring = self.rings[key] = Ring(len(self.rings), batch.ring, batch.host, batch.agent)
+            is_new = rings.fresh(ring, batch)
+            rings.take(ring, batch, is_new)
+            touched[ring.id] = ring
+            fresh = batch if is_new.all() else _some(batch, is_new)
+            found[batch.seq] = fresh
+            if fresh.number:
+                parts.append({"ring": [ring.id] * len(fresh.number), **_columns(fresh)})
+        if touched:
+            bodies = [msgspec.json.encode(each).decode() for each in touched.values()]
+            cursor.execute(f"INSERT INTO ring SELECT unnest(?), unnest(?), {self.n}", [list(touched), bodies])
+        if parts:
+            rows: dict[str, Any] = {  # noqa: F841  DuckDB reads it by its name
+                name: np.array([each for part in parts for each in part[name]], dtype=kind)
+                for name, kind in _MARK_TYPES.items()
+            }
+            chosen = ", ".join(MARK_COLUMNS[:-1])
+            cursor.execute(f"INSERT INTO raw_mark SELECT {chosen}, {self.n} FROM rows")
+        return found
+
+    def _events(self, cursor: Cursor, batches: Sequence[Happened]) -> None:
+        for each in batches:
+            if not -_I64 <= each.at_ns < _I64:
+                self.unknown[""] = self.unknown.get("", 0) + 1
+                continue
+            owner = text_of(each.owner) if each.owner is not None else None
+            code = each.code if each.code is not None and -_I64 <= each.code < _I64 else None
+            labels = self._widen.labels(each.labels)
+            row = [each.at_ns, each.host, each.what, each.text, code, owner, labels, each.agent, self.n]
+            cursor.execute("INSERT INTO event VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+
+    def _lines(self, cursor: Cursor, batches: Sequence[Lines]) -> None:
+        rows: list[tuple[Any, ...]] = []
+        for each in batches:
+            labels = self._widen.labels(each.labels)
+            rows += [
+                (at_ns, each.host, each.log, each.name, labels, each.agent, text)
+                for at_ns, text in zip(each.at_ns, each.text, strict=False)
+                if -_I64 <= at_ns < _I64
+            ]
+        if rows:
+            columns = [list(each) for each in zip(*rows, strict=True)]
+            asked = ", ".join("unnest(?)" for _ in columns)
+            cursor.execute(f"INSERT INTO raw_line SELECT {asked}, {self.n}", columns)
+
+
+_MARK_TYPES: dict[str, type] = {
+    "ring": np.int32, "number": np.int64, "at_ns": np.int64, "record_kind": np.int32, "flags": np.int32,
+    "step": np.int64, "mono_ns": np.int64, "a": np.int64, "b": np.float64, "c": np.float64,
+}  # fmt: skip
+
+
+def _columns(batch: Marks) -> dict[str, list[Any]]:
+    return {("at_ns" if name == "real_ns" else name): getattr(batch, name) for name in MARK_FIELDS}
+
+
+def _some(batch: Marks, is_new: np.ndarray[Any, np.dtype[np.bool_]]) -> Marks:
+    """The batch with some of its records."""
+    places = np.flatnonzero(is_new).tolist()
+    return msgspec.structs.replace(
+        batch, **{name: [getattr(batch, name)[place] for place in places] for name in MARK_FIELDS}
+    )
+
+
+def _newest(batches: Sequence[Batch], blocks: Iterable[Block]) -> int:
+    """The newest time of these, of rows alone: events may tell of the past or of nothing."""
+    times = [int(each.columns["at_ns"].max()) for each in blocks]
+    for each in batches:
+        if isinstance(each, Marks | Lines):
+            many = each.real_ns if isinstance(each, Marks) else each.at_ns
+            with contextlib.suppress(ValueError):
+                times.append(min(max(many), _I64 - 1))
+    return max(times, default=0)
