@@ -12,6 +12,7 @@ PYTEST_JOBS ?= 2
 PYTEST_ARGS ?=
 FUZZ_SECONDS ?= 60
 SOAK_HOURS ?= 24
+SOAK_KILLS ?= 200
 
 .PHONY: help demo test check bench docs fuzz soak format clean
 
@@ -65,9 +66,12 @@ bench: $(STAMP) $(NATIVE_STAMP) ## speed and memory beside the peer, in one run
 	$(PY) -m bench.faults
 	$(PY) -m bench.sdk
 	$(PY) -m bench.agent
+	$(PY) -m bench.store
+	$(PY) -m bench.alerts
 	$(PY) -m bench.detection
 	$(PY) -m bench.gates
 	$(PY) -m bench.judge
+	$(PY) -m bench.told
 
 docs: $(STAMP) ## generated reference pages and the README's output
 	$(PY) tools/make_docs.py
@@ -75,8 +79,9 @@ docs: $(STAMP) ## generated reference pages and the README's output
 fuzz: $(STAMP) $(NATIVE_STAMP) ## the native parser, coverage-guided where clang exists; FUZZ_SECONDS=60
 	@bash tests/trace/fuzz/run.sh $(FUZZ_SECONDS)
 
-soak: $(STAMP) ## a node's day through the agent's spool; SOAK_HOURS=24
+soak: $(STAMP) ## a node's day through the agent's spool, the store killed again and again; SOAK_HOURS=24 SOAK_KILLS=200
 	$(PY) -m tests.agent.soak $(SOAK_HOURS)
+	$(PY) -m tests.store.soak $(SOAK_KILLS)
 
 clean: ## all that was made, the virtual environment included
 	rm -rf $(VENV) .bench .fuzz build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -96,36 +96,38 @@ table, counted from 0; -1 stands for none.
 
 COMPARE_INTRODUCTION = """# The comparison: `stepscope.compare/1`
 
-What `stepscope compare … --format json` prints ([how to](../how-to/compare-two-runs.md)). The same as a JSON
-Schema: [compare.schema.json](compare.schema.json). Times are nanoseconds, shares are 0..1, ranges of steps
-include both ends; what is not known is absent. A difference is new less base.
+What `stepscope compare … --format json` prints ([how to](../how-to/compare-two-runs.md)). The same as a
+JSON Schema: [compare.schema.json](compare.schema.json). Times are nanoseconds, shares are 0..1, ranges of
+steps include both ends; what is not known is absent. A difference is new less base.
 
 ## How it is judged
 
-* **Step time.** Of each step number the median over the ranks that both sides have. The *median* is over counted
-  steps; the *mean* over counted and marked ones, so that pauses are in it. Steps that are cut, captured or
-  warm-up on any rank are in neither.
+* **Step time.** Of each step number the median over the ranks that both sides have. The *median* is over
+  counted steps; the *mean* over counted and marked ones, so that pauses are in it. Steps that are cut,
+  captured or warm-up on any rank are in neither.
 * **Noise.** Steps resemble their neighbours. Blocks of neighbouring steps are drawn again (circular block
-  bootstrap, 1,000 times; 200 times from 5,000 steps on), each block several correlation times long; the interval
-  is Student's t for as many independent steps as the series is worth. Under 12 steps the correlation is taken to
-  be 0.5. Each measure's interval leaves out nothing in 97.5 of 100 healthy pairs, so that both together are wrong
-  in at most one of twenty. A side of one or two steps takes the other's scatter, and a wide band.
-* **A change** lies outside of the noise **and** is at least 2 %. `same` also asks for noise under 10 %: else the
-  answer is `unknown`. The typical step decides, unless the mean says the opposite or is alone to differ.
-* **Two runs differ by more than their steps do** (another node, another day). Where earlier windows of the same job
-  are known, as in the closed loop, the band is at least as wide as these differ; `source` says so. Two files do not
-  know that: compare runs of the same nodes.
-* **Comparable** are steps of the same work. Not so where the device model or the number of ranks differ; where the
-  arithmetic of a step, by recorded shapes, differs by more than 10 %; where no shapes tell, calls of matrix work by
-  more than 25 %, or where less than half of the device time is in ops that both have; and where a side has no
-  whole step. Where logs or marks state tokens or samples per second and steps differ in these, time is told by
-  token or sample in place of step (`basis`).
-* **Parts** are means of a step of one rank. Their `noise_ns` is of the means, by the same worth of steps. An op is
-  told where it differs by 5 % of itself and 0.2 % of the step; one that a list of the hottest may have cut
-  off is not called new or gone.
+  bootstrap, 1,000 times; 200 times from 5,000 steps on), each block several correlation times long; the
+  interval is Student's t for as many independent steps as the series is worth. Under 12 steps the
+  correlation is taken to be 0.5. Each measure's interval leaves out nothing in 97.5 of 100 healthy pairs,
+  so that both together are wrong in at most one of twenty. A side of one or two steps takes the other's
+  scatter, and a wide band.
+* **A change** lies outside of the noise **and** is at least 2 %. `same` also asks for noise under 10 %:
+  else the answer is `unknown`. The typical step decides, unless the mean says the opposite or is alone to
+  differ.
+* **Two runs differ by more than their steps do** (another node, another day). Where earlier windows of the
+  same job are known, as in the closed loop, the band is at least as wide as these differ; `source` says so.
+  Two files do not know that: compare runs of the same nodes.
+* **Comparable** are steps of the same work. Not so where the device model or the number of ranks differ;
+  where the arithmetic of a step, by recorded shapes, differs by more than 10 %; where no shapes tell, calls
+  of matrix work by more than 25 %, or where less than half of the device time is in ops that both have; and
+  where a side has no whole step. Where logs or marks state tokens or samples per second and steps differ in
+  these, time is told by token or sample in place of step (`basis`).
+* **Parts** are means of a step of one rank. Their `noise_ns` is of the means, by the same worth of steps.
+  An op is told where it differs by 5 % of itself and 0.2 % of the step; one that a list of the hottest may
+  have cut off is not called new or gone.
 
-Exit codes: 0, 1 where the new side is slower (`--fail-on` says from which severity on: `info` from 2 %, `warning`
-from 5 %, `critical` from 20 %), 3 where the two are not comparable or cannot be read.
+Exit codes: 0, 1 where the new side is slower (`--fail-on` says from which severity on: `info` from 2 %,
+`warning` from 5 %, `critical` from 20 %), 3 where the two are not comparable or cannot be read.
 """
 
 
@@ -444,6 +446,50 @@ def step_ring_header() -> str:
     return c_header()
 
 
+def alerts_page() -> str:
+    """docs/reference/alerts.md: its tables are of the conditions and relations of `detect.alert`."""
+    from stepscope.detect.alert.relation import RELATIONS
+    from stepscope.detect.alert.table import TABLE
+    from stepscope.model.text import number
+
+    def row(each: typing.Any) -> str:
+        sign = "≥" if each.side == "above" else "≤"
+        threshold, clear = "own normal", ""
+        if each.threshold is not None:
+            threshold = f"{sign} {number(each.threshold, each.unit)}"
+            clear = "" if each.clear is None else number(each.clear, each.unit)
+        elif each.how in ("event", "task"):
+            threshold = "as told"
+        elif each.how == "peer":
+            threshold = "its peers"
+        held = f"{each.for_ns / 1e9:g} s" if each.for_ns else ""
+        severity = each.severity or ("by code" if each.how == "event" else "by effect")
+        notes = [note for note, holds in (
+            ("hint", not each.pages), ("off", not each.is_on), ("elsewhere", each.how == "elsewhere"),
+        ) if holds]  # fmt: skip
+        severity += f", *{', '.join(notes)}*" if notes else ""
+        name = f"`{each.id}`<br>{each.title.en}"
+        return f"| {name} | {threshold} | {clear} | {held} | {severity} | {each.needs} | {each.reference} |"
+
+    def names(ids: tuple[str, ...]) -> str:
+        return ", ".join(f"`{each}`" for each in ids)
+
+    text = (ROOT / "docs/reference/alerts.md").read_text(encoding="utf-8")
+    for level in ("resource", "performance", "task"):
+        rows = [row(each) for each in TABLE if each.level == level]
+        text = _with_rows(text, f"## {level.capitalize()}", rows)
+    rows = [f"| {names(each.causes)} | {names(each.effects)}: {each.why} |" for each in RELATIONS]
+    return _with_rows(text, "## Which alarm explains which", rows)
+
+
+def _with_rows(text: str, heading: str, rows: list[str]) -> str:
+    """The text with these rows in the first table below a heading."""
+    before, found, after = text.partition(f"{heading}\n")
+    assert found, heading
+    table, rest = re.match(r"(.*?\n\|[-|]+\|\n)(?:\|[^\n]*\n)*(.*)", after, re.DOTALL).groups()  # type: ignore[union-attr]
+    return before + found + table + "".join(f"{each}\n" for each in rows) + rest
+
+
 def agent_page() -> str:
     """docs/reference/agent.md with its tables of profiles and sources, from the catalogue."""
     from stepscope.agent.profile import PROFILES
@@ -483,6 +529,7 @@ def openapi_page() -> str:
 PAGES: dict[str, Callable[[], str]] = {
     "docs/reference/openapi.json": openapi_page,
     "docs/reference/agent.md": agent_page,
+    "docs/reference/alerts.md": alerts_page,
     "docs/reference/cli.md": cli_page,
     "docs/reference/simulate.md": simulate_page,
     "docs/reference/report.md": report_page,

@@ -19,7 +19,8 @@ from stepscope.agent.device import Device
 from stepscope.agent.follow import MOST_BYTES, Follower
 from stepscope.agent.job import LiveRank
 from stepscope.agent.source import NotHere
-from stepscope.agent.stacks import stacks_of
+from stepscope.agent.stacks import MOST_BYTES as MOST_STACK_BYTES
+from stepscope.agent.stacks import stacks_of, stacks_of_ranks
 from stepscope.model.error import InputError, ServiceError
 from stepscope.model.mark import Identity
 from stepscope.model.sample import Owner
@@ -206,3 +207,26 @@ def test_py_spy_itself_is_asked_where_it_is() -> None:
     finally:
         job.kill()
         job.communicate(timeout=10)
+
+
+def test_stacks_of_ranks_carry_their_labels_and_one_that_fails_leaves_the_rest(tmp_path: Path) -> None:
+    tool = tmp_path / "py-spy"
+    tool.write_text(
+        '#!/bin/sh\n[ "$4" = 7 ] || { echo no such process >&2; exit 1; }\necho "Process 7: train"\n'
+    )
+    tool.chmod(0o755)
+    ranks = [LiveRank(f"r{n}.ring", Identity(job="j", rank=n), 0) for n in range(3)]
+    ranks[0].pid, ranks[1].pid = 7, 8
+    lines, why = stacks_of_ranks(ranks, 1, py_spy=str(tool))
+    assert [(each.text, dict(each.labels)["rank"]) for each in lines] == [("Process 7: train", "0")]
+    assert len(why) == 2
+    assert "no such process" in why[0]
+    assert "rank 2" in why[1]
+
+
+def test_what_prints_without_an_end_is_cut_and_ended(tmp_path: Path) -> None:
+    tool = tmp_path / "py-spy"
+    tool.write_text("#!/bin/sh\nexec yes Thread\n")
+    tool.chmod(0o755)
+    lines = stacks_of(5, 1, py_spy=str(tool))
+    assert 0 < sum(len(each.text) + 1 for each in lines) <= MOST_STACK_BYTES

@@ -176,6 +176,30 @@ class Job:
         _end(self.process)
 
 
+class TorchJob:
+    """Two real processes with PyTorch and the SDK, each on a node of its own."""
+
+    def __init__(self, folder: Path, python: str) -> None:
+        self.stop = folder / "stop"
+        self.dirs = [folder / "node0", folder / "node1"]
+        self.processes = []
+        for rank, at in enumerate(self.dirs):
+            at.mkdir()
+            told = {"STEPSCOPE_RUN_DIR": str(at), "RANK": str(rank), "LOCAL_RANK": "0", "WORLD_SIZE": "2",
+                    "SLURM_JOB_ID": "4711", "PYTHONPATH": str(ROOT / "src")}  # fmt: skip
+            words = [python, str(ROOT / "tests/job/live/loop.py"), str(self.stop)]
+            self.processes.append(
+                subprocess.Popen(
+                    words, env=os.environ | told, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+                )
+            )
+
+    def end(self) -> None:
+        self.stop.touch()
+        for each in self.processes:
+            _end(each)
+
+
 @contextlib.contextmanager
 def agent(
     served: Served, run_dir: Path, spool: Path, host: str, *more: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,8 @@ from stepscope.model.capture import CaptureDocument
 from stepscope.model.order import Upload
 from stepscope.offline import diagnose
 from stepscope_sdk import ring_abi as abi
-from tests.server.nodes import Job, Served, agent, until
+from tests.job.test_ddp import python_with_torch
+from tests.server.nodes import Job, Served, TorchJob, agent, until
 
 BEGIN_STEP = abi.kind_number("step_begin")
 SECRET = "ghp_" + "a1B2c3D4e5" * 3 + "f6G7h8"
@@ -27,12 +28,12 @@ SECRET = "ghp_" + "a1B2c3D4e5" * 3 + "f6G7h8"
 class Nodes:
     """Everything that runs."""
 
-    def __init__(self, folder: Path, stack: ExitStack) -> None:
+    def __init__(self, folder: Path, stack: ExitStack, make: Callable[[Path], Any] = Job) -> None:
         self.folder, self.stack = folder, stack
         (folder / "store").mkdir()
         self.served = Served(folder / "store")
         stack.callback(self.served.close)
-        self.job = Job(folder)
+        self.job = make(folder)
         stack.callback(self.job.end)
         self.agents = [self.begin(at) for at in (0, 1)]
 
@@ -112,3 +113,18 @@ def test_a_node_whose_agent_is_killed_in_the_middle_leaves_nothing_and_the_next_
     nodes.agents[1] = nodes.begin(1)
     again = nodes.served.ended(nodes.ask().id)
     assert (again.state, again.refusal) == ("done", None)
+
+
+def test_a_real_training_on_two_nodes_records_the_same_steps(tmp_path: Path) -> None:
+    python = python_with_torch()
+    if python is None:
+        pytest.skip("no Python with torch: make .venv-torch with torch in it, or set STEPSCOPE_TORCH_PYTHON")
+    with ExitStack() as stack:
+        nodes = Nodes(tmp_path, stack, lambda folder: TorchJob(folder, str(python)))
+        doc = nodes.served.ended(nodes.ask().id)
+        assert (doc.state, doc.refusal, doc.ranks) == ("done", None, (0, 1))
+        assert doc.steps is not None
+        report = diagnose(list(nodes.served.store.traces(doc.job, doc.run, doc.id)))
+        steps = {(row.rank, row.step) for row in report.steps}
+        first, last = doc.steps
+        assert steps == {(rank, step) for rank in (0, 1) for step in range(first, last + 1)}

@@ -58,7 +58,8 @@ def command(
     KIND is `ops` (every op and kernel by step and shape, JSON), `csv` or `parquet` (the report's tables),
     `speedscope` (threads and streams for that viewer), or `samples` (one long table, Parquet where OUT's name
     ends so, else CSV; PATH is http://HOST:9500 of a server, or what --telemetry takes). Else PATH is as for
-    `diagnose`; for the tables it may be a report that was saved as JSON. A file whose name ends in .gz is compressed.
+    `diagnose`; for the tables it may be a report that was saved as JSON. A file whose name ends in .gz is
+    compressed.
     """
     from stepscope.export.kind import KINDS as ALL
     from stepscope.offline.saved import is_saved

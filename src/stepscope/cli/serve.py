@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import signal
 import socket
 import threading
+from collections.abc import Callable
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import click
@@ -15,6 +18,7 @@ from stepscope.model.text import Text
 
 if TYPE_CHECKING:
     from stepscope.model.text import Lang
+    from stepscope.server.parts import Parts
 
 INTERRUPTED = 130
 _SERVING = Text(
@@ -54,11 +58,23 @@ _NEXT = Text(en="Next: ", zh="下一步：")
     metavar="URL",
     help="Write samples on by Prometheus remote write; several times.",
 )
+@click.option("--notify", metavar="FILE", help="Whom to tell: channels, in TOML.")
+@click.option("--alerts", metavar="FILE", help="A site's thresholds of alarms, in TOML.")
+@click.option("--link", metavar="URL", help="The server's address as people reach it, for messages.")
+@click.option(
+    "--time-scale",
+    default=1.0,
+    show_default=True,
+    type=click.FloatRange(0.01, 1000),
+    metavar="K",
+    help="Of jobs that `simulate --serve` runs K times as fast.",
+)
 @option.lang_option
 @option.debug_option
 def command(
-    host: str, port: int, data: str, token_file: str | None, remote_write: tuple[str, ...], lang: Lang
-) -> int:
+    host: str, port: int, data: str, token_file: str | None, remote_write: tuple[str, ...],
+    notify: str | None, alerts: str | None, link: str | None, time_scale: float, lang: Lang,
+) -> int:  # fmt: skip
     """Keep what agents ship, answer questions about it, and tell what happens.
 
     It ends in order on SIGTERM (code 0) and on Ctrl-C (code 130). A token is asked for as soon as there is
@@ -80,9 +96,13 @@ def command(
 
     before = {each: signal.signal(each, end) for each in (signal.SIGTERM, signal.SIGINT)}
     try:
-        wanted = Wanted(data=data, host=host, port=port, token_file=token_file, remote_write=remote_write)
+        wanted = Wanted(
+            data=data, host=host, port=port, token_file=token_file, remote_write=remote_write,
+            time_scale=time_scale, summarise=_summary,
+        )  # fmt: skip
         try:
-            running = assemble(wanted, err=_err)
+            more = _loop(notify, alerts, link, lang)
+            running = assemble(wanted, err=_err, more=more)
         except ModuleNotFoundError as error:
             raise option.missing_extra("serve", "server", error) from error
         try:
@@ -99,6 +119,37 @@ def command(
         for each, handler in before.items():
             signal.signal(each, handler)
     return INTERRUPTED if signal.SIGINT in seen else 0
+
+
+def _loop(
+    notify: str | None, alerts: str | None, link: str | None, lang: Lang
+) -> Callable[[Parts, ExitStack], Parts]:
+    """What runs behind the paths. UsageError where a file is wrong, before anything is started."""
+    from stepscope.cli.notify import lines_of
+    from stepscope.offline.option import read_toml
+    from stepscope.server.loop import LoopWanted, closed_loop
+
+    shape = "[condition-id], then threshold = number"
+    wanted = LoopWanted(
+        lines=lines_of(notify, os.environ) if notify is not None else (),
+        link=link,
+        alerts=read_toml(alerts, "--alerts takes a TOML file", shape) if alerts is not None else None,
+        lang=lang,
+        key=os.environ.get("STEPSCOPE_REDACT_KEY", "").encode(),
+    )
+    return lambda parts, stack: closed_loop(parts, stack, wanted, _err)
+
+
+def _summary(path: str) -> bytes:
+    """What is kept of a trace when it is no longer kept whole."""
+    import io
+
+    from stepscope import offline
+    from stepscope.export import ops
+
+    sink = io.BytesIO()
+    ops.write(offline.diagnosed([path], keep_identities=True), sink)
+    return ops.compressed(sink.getvalue())
 
 
 def shown_address(host: str, port: int, bound: str) -> str:

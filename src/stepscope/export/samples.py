@@ -16,7 +16,8 @@ from stepscope.model.signal import SIGNALS
 from stepscope.offline.beside import Asked, read_telemetry_inputs
 
 COLUMNS = ("at_ns", "host", "kind", "device", "pid", "name", "job", "run", "rank", "signal", "unit", "value")
-"""`device` is a UUID, with `/MIG` behind where it is an instance, else an index; what is not known is empty."""
+"""`device` is a UUID, with `/MIG` behind where it is an instance, else an index; what is not known is
+empty."""
 
 
 def read(

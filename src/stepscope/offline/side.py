@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from stepscope.analyse.compare.side import Side, cut, side_of
 from stepscope.diagnose.command import quoted
@@ -83,7 +84,11 @@ def window(given: str, wish: Wish) -> Side | None:
     """A window that a server stores: `http://HOST:9500?job=J&start=…&end=…`."""
     if not _URL.match(given):
         return None
-    return _diagnosed(given, wish, is_telemetry=True)
+    parts = urlsplit(given)
+    options = parse_qsl(parts.query, keep_blank_values=True)
+    job = next((value for name, value in options if name == "job"), wish.job)
+    rest = urlencode([each for each in options if each[0] != "job"])
+    return _diagnosed(urlunsplit(parts._replace(query=rest)), replace(wish, job=job), is_telemetry=True)
 
 
 def spool(given: str, wish: Wish) -> Side | None:
@@ -126,7 +131,8 @@ def _diagnosed(given: str, wish: Wish, *, is_telemetry: bool) -> Side:
         every += analysis.steps
     side = side_of(given, done.report, steps=every or None, settings=done.settings)
     option = "--telemetry " if is_telemetry else ""
-    return replace(side, command=f"stepscope diagnose {option}{quoted(given)}")
+    job = "" if wish.job is None else f" --job {quoted(wish.job)}"
+    return replace(side, command=f"stepscope diagnose {option}{quoted(given)}{job}")
 
 
 def _no_steps(given: str, steps: Steps, there: list[int]) -> UsageError:

@@ -21,6 +21,7 @@ from stepscope.model.log import ABSENT_NS, Log
 from stepscope.model.mark import RankMarks
 from stepscope.model.report import Input
 from stepscope.model.sample import Telemetry
+from stepscope.model.stuck import Stack
 from stepscope.model.text import Lang
 from stepscope.offline.beside import hosts_of_log, hosts_of_telemetry, tidy
 from stepscope.offline.joined import Diagnosed, Joining, joined
@@ -42,6 +43,7 @@ class Window:
     marks: tuple[RankMarks, ...] = ()
     logs: tuple[Log, ...] = ()
     traces: tuple[str, ...] = ()
+    stacks: tuple[Stack, ...] = ()
     seen_ns: int | None = None
     """When anything of it was last heard; `None` where nothing was."""
 
@@ -75,7 +77,11 @@ def window_of(
     heard = [int(series.at_ns[-1]) for part in telemetry for series in part.series if len(series)]
     heard += [each.last_ns for each in marks if each.last_ns is not None]
     heard += [event.at_ns for log in logs for event in log.events if event.at_ns is not None]
-    return Window(job, run, start_ns, end_ns, telemetry, marks, logs, tuple(traces), max(heard, default=None))
+    stacks = store.stacks(job, run, start_ns, end_ns)
+    heard += [each.at_ns for each in stacks if each.at_ns is not None]
+    return Window(
+        job, run, start_ns, end_ns, telemetry, marks, logs, tuple(traces), stacks, max(heard, default=None)
+    )
 
 
 def from_here_on(marks: RankMarks) -> RankMarks:
@@ -94,7 +100,7 @@ def diagnose_window(window: Window, asked: Asked, now_ns: Callable[[], int] = ti
     if asked.thresholds:
         catalog = catalog.with_thresholds({rule: dict(row) for rule, row in asked.thresholds.items()})
     reads = read_all(window.traces, Wanted(asked.steps), 1, None, discover)
-    if window.marks or window.telemetry or window.logs:
+    if window.marks or window.telemetry or window.logs or window.stacks:
         reads.append(_read(window))
     return joined(
         reads,
@@ -156,6 +162,7 @@ def _read(window: Window) -> Read:
         telemetry=parts,
         logs=window.logs,
         marks=window.marks,
+        stacks=window.stacks,
         read_ns=window.seen_ns,
         known=known,
     )

@@ -17,6 +17,7 @@ import msgspec
 from stepscope.model.error import InputError, RefusedError, StepscopeError
 from stepscope.server.audit import Audit
 from stepscope.server.auth import Auth, TokenOf, read_tokens
+from stepscope.server.clock import FollowingClock
 from stepscope.server.feed import Feed
 from stepscope.server.limit import Limits
 from stepscope.server.parts import Parts
@@ -40,6 +41,10 @@ class Wanted:
     token_file: str | None = None
     remote_write: tuple[str, ...] = ()
     limits: Limits = field(default_factory=Limits)
+    time_scale: float = 1.0
+    """How much faster than the machine's the clocks of jobs run: of simulated ones."""
+    summarise: Callable[[str], bytes] | None = None
+    """The op summary of a trace file, to keep in its place."""
 
 
 @dataclass(slots=True)
@@ -63,11 +68,15 @@ class Running:
         self._stack.close()
 
 
-def open_store(folder: str) -> Store:
+def open_store(
+    folder: str,
+    now_ns: Callable[[], int] = time.time_ns,
+    summarise: Callable[[str], bytes] | None = None,
+) -> Store:
     """The store of a folder, for this process alone. RefusedError where another one has it."""
     from stepscope.store.store import Store as Kept
 
-    return Kept.open(folder, now_ns=time.time_ns)
+    return Kept.open(folder, now_ns=now_ns, summarise=summarise)
 
 
 def tokens_of(store: Store) -> list[TokenOf]:
@@ -94,7 +103,9 @@ def assemble(
         stack.callback(listener.close)
         now_ns = time.time_ns()
         fixed = _of_file(wanted.token_file, now_ns) if wanted.token_file else []
-        own = store if store is not None else open_store(wanted.data)
+        follows = FollowingClock(wanted.time_scale) if wanted.time_scale != 1.0 else None
+        clock: Callable[[], int] = time.time_ns if follows is None else follows
+        own = store if store is not None else open_store(wanted.data, clock, wanted.summarise)
         stack.callback(own.close)
         auth = Auth(fixed, is_open=is_loopback(wanted.host))
         auth.set_stored(tokens_of(own))
@@ -103,7 +114,9 @@ def assemble(
                 f"{wanted.host}: can be reached from elsewhere, and there is no token; make one: "
                 f"stepscope token add --role admin --name NAME --data {wanted.data}"
             )
-        parts = parts_of(own, auth, wanted)
+        parts = parts_of(own, auth, wanted, clock)
+        if follows is not None:
+            parts.feed.listen("batches", follows.heard)
         for url in wanted.remote_write:
             _write_to(url, parts, stack, err)
         _tend(own, stack, err)
@@ -118,7 +131,7 @@ def assemble(
     raise AssertionError  # what the block raises goes through
 
 
-def parts_of(store: Store, auth: Auth, wanted: Wanted) -> Parts:
+def parts_of(store: Store, auth: Auth, wanted: Wanted, clock_ns: Callable[[], int] = time.time_ns) -> Parts:
     """What the HTTP side is made of, on its own."""
     tally, folder = Tally(), Path(wanted.data)
     feed = Feed()
@@ -128,8 +141,8 @@ def parts_of(store: Store, auth: Auth, wanted: Wanted) -> Parts:
         store=store,
         feed=feed,
         auth=auth,
-        clock_ns=time.time_ns,
-        audit=Audit(store, time.time_ns),
+        clock_ns=clock_ns,
+        audit=Audit(store, clock_ns),
         tally=tally,
         limits=wanted.limits,
         folder=folder if folder.is_dir() else None,

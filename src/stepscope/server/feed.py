@@ -10,7 +10,8 @@ from typing import Any, Literal
 Topic = Literal["batches", "alarm", "incident", "card", "capture", "run", "silence"]
 """`batches`: a tuple of fresh `model.batch.Batch`; `alarm`: a `model.alarm.Alarm` that is new or ended;
 `incident`: a `model.incident.Incident` after each of its changes; `card`: (Incident, Report) when its report
-is there, (Incident, None) where there will be none; `capture`: a `server` capture document; `run`: (job, run) that began or ended."""
+is there, (Incident, None) where there will be none; `capture`: a `server` capture document; `run`: (job, run)
+that began or ended."""
 Listener = Callable[[Any], None]
 
 

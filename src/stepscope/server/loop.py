@@ -3,11 +3,12 @@ a change. Each part is a thread that hears of the others by the feed."""
 
 from __future__ import annotations
 
+import secrets
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import Any, BinaryIO
+from typing import Any
 
 import msgspec
 
@@ -27,8 +28,6 @@ from stepscope.server.reference import Reference
 from stepscope.server.tell import Composed
 from stepscope.server.watching import Watching
 
-CHUNK_BYTES = 1 << 18
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopWanted:
@@ -46,6 +45,7 @@ def closed_loop(parts: Parts, stack: ExitStack, wanted: LoopWanted, err: Callabl
     """Start every part; `stack` ends each, in the opposite order. The parts that the paths need are in what
     is returned. UsageError where thresholds make no sense."""
     store, feed, now_ns = parts.store, parts.feed, parts.clock_ns
+    key = wanted.key or own_key(parts)
     watch = Watch(thresholds=wanted.alerts)
     captures = Captures(store, feed, now_ns, folder=str(parts.folder) if parts.folder else None)
     worker = Worker()
@@ -65,7 +65,7 @@ def closed_loop(parts: Parts, stack: ExitStack, wanted: LoopWanted, err: Callabl
         notes_of=reference.notes,
     )
     notices = Notices(
-        store, wanted.lines, Composed(store, wanted.link), now_ns, key=wanted.key, say=err,
+        store, wanted.lines, Composed(store, wanted.link), now_ns, key=key, say=err,
         told=lambda id, at_ns: _told(parts, id, at_ns),
     )  # fmt: skip
     stack.callback(worker.close)
@@ -90,11 +90,18 @@ def closed_loop(parts: Parts, stack: ExitStack, wanted: LoopWanted, err: Callabl
         ),
         orders=captures.orders,
         orders_async=captures.orders_async,
-        take_trace=lambda capture, ring, agent, stream: captures.take_trace(
-            capture, ring, agent, _chunks(stream)
-        ),
+        take_trace=captures.take_trace,
         incidents=after,
     )
+
+
+def own_key(parts: Parts) -> bytes:
+    """The key of this store's pseudonyms, made once: a host keeps its name in all messages."""
+    found = parts.store.get("key", "pseudonyms")
+    if found is None:
+        found = secrets.token_hex(32).encode()
+        parts.store.put("key", "pseudonyms", found, at_ns=parts.clock_ns())
+    return found
 
 
 def thresholds_of(parts: Parts) -> dict[str, dict[str, float]]:
@@ -149,11 +156,6 @@ def _asked(
     made = captures.ask(job, run, request, by=by, why="asked for by hand")
     found: dict[str, Any] = msgspec.to_builtins(made)
     return found
-
-
-def _chunks(stream: BinaryIO) -> Iterator[bytes]:
-    while chunk := stream.read(CHUNK_BYTES):
-        yield chunk
 
 
 def _run_after(after: After, stack: ExitStack, err: Callable[[str], None]) -> None:

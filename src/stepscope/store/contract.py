@@ -11,6 +11,7 @@ from stepscope.model.batch import Batch, Happened
 from stepscope.model.log import Log
 from stepscope.model.mark import RankMarks
 from stepscope.model.sample import F64, Telemetry
+from stepscope.model.stuck import Stack
 from stepscope.model.trace import I64
 
 
@@ -158,6 +159,10 @@ class Store(Protocol):
 
     def logs(self, job: str | None, run: str | None, start_ns: int, end_ns: int) -> tuple[Log, ...]:
         """Lines that agents followed, read as logs."""
+        ...
+
+    def stacks(self, job: str | None, run: str | None, start_ns: int, end_ns: int) -> tuple[Stack, ...]:
+        """Python stacks of processes, as they were read while a job stood still; oldest first."""
         ...
 
     def events(self, job: str | None, start_ns: int, end_ns: int) -> tuple[Happened, ...]: ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 MOST_RAW_STEPS_NS = 3 * HOUR_NS
 """Of step series, whose raw points are put together from marks one by one."""
 _LIVE_NS = 6 * HOUR_NS
+_WIDTHS = {"minute": MINUTE_NS, "hour": HOUR_NS, "day": DAY_NS, "week": WEEK_NS}
 RANK_LABELS = ("job", "run", "rank", "pod", "namespace", "scheduler_job")
 
 
@@ -69,7 +70,7 @@ class Pictures:
         if of_samples:
             parts = self._raw(of_samples, start_ns, end_ns, asked)
             if resolution != "raw":
-                parts = [*self._rolled(resolution, of_samples, start_ns, end_ns, asked), *parts]
+                parts = [*self._rolled(resolution, of_samples, start_ns, end_ns, width, asked), *parts]
             found += self._drawn(parts, resolution, start_ns, width)
         if of_steps:
             found += self._of_steps(of_steps, start_ns, end_ns, width, asked, resolution)
@@ -128,7 +129,13 @@ class Pictures:
         ]
 
     def _rolled(
-        self, resolution: str, signals: Sequence[str], start_ns: int, end_ns: int, asked: Asked
+        self,
+        resolution: str,
+        signals: Sequence[str],
+        start_ns: int,
+        end_ns: int,
+        width_ns: int,
+        asked: Asked,
     ) -> list[_Part]:
         where = self._where(asked)
 
@@ -141,32 +148,36 @@ class Pictures:
                 f"(SELECT owner, labels, first_ns, last_ns FROM stretch UNION ALL {live}) "
                 f"WHERE first_ns < {end_ns} AND last_ns >= {start_ns} AND {where} GROUP BY owner"
             ).fetchall()
-            return self._rollup(
-                cursor, files, resolution, signals, [row[0] for row in whose], start_ns, end_ns
-            ), whose
+            of = {owner: (first, last) for owner, first, last, _ in whose}
+            return self._rollup(cursor, files, resolution, signals, of, start_ns, end_ns, width_ns), whose
 
         empty: tuple[Columns, list[tuple[int, int, int, int]]] = ({}, [])
         columns, whose = self._rows.look(read, empty)
-        of = {owner: (first, last, labels) for owner, first, last, labels in whose}
-        every = self._keeper.names.labels()
-        found = []
-        for signal, owner, at_ns, least, most in _series_of(columns):
-            first, last, labels = of[owner]
-            width = {"minute": MINUTE_NS, "hour": HOUR_NS, "day": DAY_NS, "week": WEEK_NS}[resolution]
-            inside = (at_ns > first - width) & (at_ns <= last)
-            name = self._keeper.names.texts["signal"][signal]
-            found.append(_Part(name, owner, every[labels], at_ns[inside], least[inside], most[inside]))
-        return found
+        labels = {row[0]: self._keeper.names.labels()[row[3]] for row in whose}
+        return [
+            _Part(self._keeper.names.texts["signal"][signal], owner, labels[owner], at_ns, value, value)
+            for signal, owner, at_ns, value in _series_of(columns)
+        ]
 
     def _rollup(
-        self, cursor: Cursor, files: list[Piece], resolution: str, signals: Sequence[str],
-        owners: Sequence[int], start_ns: int, end_ns: int,
-    ) -> Columns:  # fmt: skip
-        ids = [
-            number for each in signals if (number := self._keeper.names.ids["signal"].get(each)) is not None
-        ]
+        self,
+        cursor: Cursor,
+        files: list[Piece],
+        resolution: str,
+        signals: Sequence[str],
+        owners: Mapping[int, tuple[int, int]],
+        start_ns: int,
+        end_ns: int,
+        width_ns: int,
+    ) -> Columns:
+        """The least and the most of each pixel, of the owners while they were there: from the first to the
+        last of these times."""
+        known = self._keeper.names.ids["signal"]
+        ids = [number for each in signals if (number := known.get(each)) is not None]
+        if not ids or not owners:
+            return {}
         window = f"at_ns >= {start_ns} AND at_ns < {end_ns}"
-        where = f"{window} AND {in_list('signal', ids)} AND {in_list('owner', owners)}"
+        where = f"{window} AND {in_list('signal', ids)} AND {in_list('owner', list(owners))}"
         chosen = "signal, owner, source, at_ns, least, most"
         sql = f"SELECT {chosen} FROM {resolution} WHERE {where}"
         if resolution == "minute":
@@ -174,7 +185,20 @@ class Pictures:
             files += pieces
             if pieces:
                 sql += f" UNION ALL SELECT {chosen} FROM {self._rows.pieces.relation(pieces)} WHERE {where}"
-        return {name: filled(column) for name, column in cursor.execute(sql).fetchnumpy().items()}
+        bucket = _WIDTHS[resolution]
+        there = ", ".join(f"({own}, {first - bucket}, {last})" for own, (first, last) in owners.items())
+        return {
+            name: filled(column)
+            for name, column in cursor.execute(
+                f"SELECT signal, owner, source, (at_ns - {start_ns}) // {width_ns} AS pixel, "
+                "min(least) AS least, arg_min(at_ns, least) AS least_ns, max(most) AS most, "
+                f"arg_max(at_ns, most) AS most_ns FROM ({sql}) JOIN (VALUES {there}) w(o, first_ns, last_ns) "
+                "ON o = owner AND at_ns > first_ns AND at_ns <= last_ns "
+                "GROUP BY signal, owner, source, pixel ORDER BY signal, owner, source, pixel"
+            )
+            .fetchnumpy()
+            .items()
+        }
 
     def _of_steps(
         self, signals: Sequence[str], start_ns: int, end_ns: int, width_ns: int, asked: Asked, resolution: str
@@ -188,7 +212,8 @@ class Pictures:
         if resolution != "raw":
 
             def read(cursor: Cursor, files: list[Piece]) -> tuple[Columns, int | None]:
-                columns = self._rollup(cursor, files, resolution, signals, list(owners), start_ns, end_ns)
+                there = dict.fromkeys(owners, (start_ns, end_ns))
+                columns = self._rollup(cursor, files, resolution, signals, there, start_ns, end_ns, width_ns)
                 waiting = cursor.execute(
                     f"SELECT min(at_ns) FROM raw_mark WHERE at_ns >= {start_ns} AND at_ns < {end_ns}"
                 ).fetchone()
@@ -197,9 +222,9 @@ class Pictures:
             empty: tuple[Columns, int | None] = ({}, None)
             columns, first = self._rows.look(read, empty)
             raw_from = end_ns if first is None else max(first, end_ns - _LIVE_NS)
-            for signal, owner, at_ns, least, most in _series_of(columns):
+            for signal, owner, at_ns, value in _series_of(columns):
                 name = self._keeper.names.texts["signal"][signal]
-                parts.append(_Part(name, owner, _labels(owners[owner]), at_ns, least, most))
+                parts.append(_Part(name, owner, _labels(owners[owner]), at_ns, value, value))
         if raw_from < end_ns:
             for ring, series in self._steps.series(rings, raw_from, end_ns):
                 for name in signals:
@@ -257,20 +282,22 @@ def _split(signals: Sequence[str], columns: Columns, labels: Sequence[dict[str, 
     yield from best.values()
 
 
-def _series_of(columns: Columns) -> Iterator[tuple[int, int, I64, F64, F64]]:
-    """(signal, owner, times, least, most) of rollups; of two sources the one with more."""
-    if not columns or not len(columns["at_ns"]):
+def _series_of(columns: Columns) -> Iterator[tuple[int, int, I64, F64]]:
+    """(signal, owner, times, values) of pixels in order; of two sources the one with more of them."""
+    if not columns or not len(columns["pixel"]):
         return
-    order = np.lexsort((columns["at_ns"], columns["source"], columns["owner"], columns["signal"]))
-    rows = {name: column[order] for name, column in columns.items()}
-    keys = np.stack([rows["signal"], rows["owner"], rows["source"]])
-    ends = [*(np.flatnonzero((np.diff(keys) != 0).any(axis=0)) + 1).tolist(), len(order)]
+    is_swapped = columns["least_ns"] > columns["most_ns"]
+    at_ns = np.stack([columns["least_ns"], columns["most_ns"]], axis=1)
+    value = np.stack([columns["least"], columns["most"]], axis=1)
+    at_ns[is_swapped], value[is_swapped] = at_ns[is_swapped][:, ::-1], value[is_swapped][:, ::-1]
+    keys = np.stack([columns["signal"], columns["owner"], columns["source"]])
+    ends = [*(np.flatnonzero((np.diff(keys) != 0).any(axis=0)) + 1).tolist(), keys.shape[1]]
     best: dict[tuple[int, int], slice] = {}
     begin = 0
     for end in ends:
-        key = (int(rows["signal"][begin]), int(rows["owner"][begin]))
+        key = (int(columns["signal"][begin]), int(columns["owner"][begin]))
         if key not in best or best[key].stop - best[key].start < end - begin:
             best[key] = slice(begin, end)
         begin = end
     for (signal, owner), part in best.items():
-        yield signal, owner, rows["at_ns"][part], rows["least"][part], rows["most"][part]
+        yield signal, owner, at_ns[part].reshape(-1), value[part].reshape(-1)

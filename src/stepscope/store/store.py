@@ -14,6 +14,7 @@ from stepscope.model.batch import Batch, Happened
 from stepscope.model.log import Log
 from stepscope.model.mark import RankMarks
 from stepscope.model.sample import Telemetry
+from stepscope.model.stuck import Stack
 from stepscope.store.contract import DeviceRow, Document, Kept, Line, NodeRow, RankRow, RunRow
 from stepscope.store.database import FILE, Database
 from stepscope.store.document import Documents
@@ -149,6 +150,9 @@ class Store:
 
     def logs(self, job: str | None, run: str | None, start_ns: int, end_ns: int) -> tuple[Log, ...]:
         return self._window.logs(job, run, start_ns, end_ns)
+
+    def stacks(self, job: str | None, run: str | None, start_ns: int, end_ns: int) -> tuple[Stack, ...]:
+        return self._window.stacks(job, run, start_ns, end_ns)
 
     def events(self, job: str | None, start_ns: int, end_ns: int) -> tuple[Happened, ...]:
         return self._window.events(job, start_ns, end_ns)

@@ -13,8 +13,9 @@ from stepscope.model.log import Log
 from stepscope.model.mark import RankMarks
 from stepscope.model.sample import Telemetry
 from stepscope.model.signal import SIGNALS
+from stepscope.model.stuck import Stack
 from stepscope.sources.spool_column import FORMAT, Whole
-from stepscope.sources.spool_log import logs_of
+from stepscope.sources.spool_log import logs_of, stacks_of_lines
 from stepscope.sources.wide_row import Meanings, samples_of_rows
 from stepscope.store.piece import Piece
 from stepscope.store.retention import MINUTE_NS
@@ -65,6 +66,10 @@ class Window:
     def logs(self, job: str | None, run: str | None, start_ns: int, end_ns: int) -> tuple[Log, ...]:
         """As `contract.Store.logs`."""
         return tuple(logs_of(self._lines(job, run, start_ns, end_ns), NAME, job))
+
+    def stacks(self, job: str | None, run: str | None, start_ns: int, end_ns: int) -> tuple[Stack, ...]:
+        """As `contract.Store.stacks`."""
+        return tuple(stacks_of_lines(self._lines(job, run, start_ns, end_ns), job))
 
     def events(self, job: str | None, start_ns: int, end_ns: int) -> tuple[Happened, ...]:
         """As `contract.Store.events`, by time: those of the job, and those of nobody on its hosts."""

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stepscope.detect.alert.table import TABLE
 from stepscope.detect.hang import HangWatch
 from stepscope.detect.hang.limit import Tail
+from stepscope.detect.hang.watch import _SEVERITY, CONDITIONS
 from stepscope.model.alarm import Alarm
 from stepscope.model.batch import BatchOwner, BatchSeries, Marks, Samples
 from stepscope.model.mark import ASIDE, PHASES, RECORD_KINDS
@@ -109,6 +111,12 @@ class Made:
 
 def conditions(alarms: Sequence[Alarm]) -> list[str]:
     return [each.condition for each in alarms if each.end_ns is None]
+
+
+def test_every_condition_is_a_row_of_the_table_of_alerts_with_its_severity() -> None:
+    rows = {each.id: each for each in TABLE if each.id in CONDITIONS}
+    assert set(rows) == set(CONDITIONS)
+    assert {name: rows[name].severity for name in _SEVERITY} == _SEVERITY
 
 
 def test_kinds_of_records_are_those_of_the_ring() -> None:

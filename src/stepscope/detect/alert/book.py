@@ -110,6 +110,8 @@ class Book:
         self._explain()
         told = []
         for entry in self._entries.values():
+            if entry.told is None and entry.end_ns is not None:
+                continue  # over before anybody heard of it: as where an old window is looked at again
             self._pay(entry, now_ns)
             alarm = self._alarm(entry)
             if entry.told is None or _differs(alarm, entry.told):

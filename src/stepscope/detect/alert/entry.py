@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from stepscope.detect.alert.condition import Condition
 from stepscope.detect.alert.relation import Claim
 from stepscope.model.alarm import About, Alarm, AlarmSeverity, Measured
+from stepscope.model.text import Text
 
 MOST_MEMBERS = 256
 """Devices or ranks that an alarm names."""
@@ -46,7 +47,7 @@ class Entry:
     steps: tuple[int, int] | None = None
     measured: Measured | None = None
     is_specified: bool | None = None
-    detail: str | None = None
+    detail: Text | None = None
     inhibited_by: str | None = None
     is_held_back: bool | None = None
     """Its page was refused by the budget; `None` where none was asked for."""
@@ -87,7 +88,7 @@ class Fired:
     measured: Measured | None = None
     is_specified: bool | None = None
     steps: tuple[int, int] | None = None
-    detail: str | None = None
+    detail: Text | None = None
     """In words, where there is no number."""
     pages: bool = True
     hosts: frozenset[str] = frozenset()

@@ -14,6 +14,7 @@ from stepscope.detect.seen.second import Whose, device_key
 from stepscope.model.alarm import AlarmSeverity
 from stepscope.model.batch import Happened, Lines
 from stepscope.model.redact import without_secrets
+from stepscope.model.text import Text
 from stepscope.model.xid import CONSEQUENCE_NS, CONSEQUENCES, MEMORY, severity_of, xid
 
 OF_EVENT: Mapping[str, str] = {
@@ -67,7 +68,7 @@ class Happenings:
             if event.code is not None and event.code > 0:
                 self._xid(event.code, device, whose, event.at_ns)
             return
-        self._fire(id_, device or "", device, whose, event.at_ns, None, event.text)
+        self._fire(id_, device or "", device, whose, event.at_ns, None, _told(event.text))
 
     def lines(self, batch: Lines) -> None:
         """Lines of a log in which a watchdog may speak."""
@@ -78,7 +79,7 @@ class Happenings:
                 rank = batch.labels.get("rank", "")
                 number = int(rank) if rank.isdecimal() else None
                 whose = Whose(batch.labels.get("job"), batch.labels.get("run"), number, batch.host)
-                self._fire("collective-timeout", "", None, whose, at_ns, None, text)
+                self._fire("collective-timeout", "", None, whose, at_ns, None, _told(text))
 
     def gauge(self, row: int, code: int, at_ns: int) -> None:
         """The gauge of a device's last Xid changed."""
@@ -88,7 +89,8 @@ class Happenings:
         if code in CONSEQUENCES and self._follows(whose, at_ns):
             return
         part = "memory" if code in MEMORY else str(code)
-        detail = f"Xid {code}: {xid(code).meaning.en}"
+        meaning = xid(code).meaning
+        detail = Text(f"Xid {code}: {meaning.en}", f"Xid {code}：{meaning.zh}")
         severity = severity_of(code)
         self._fire("xid", f"{part}@{device or ''}", device, whose, at_ns, severity, detail)
 
@@ -103,7 +105,7 @@ class Happenings:
 
     def _fire(
         self, id_: str, part: str, device: str | None, whose: Whose, at_ns: int,
-        severity: AlarmSeverity | None, detail: str,
+        severity: AlarmSeverity | None, detail: Text,
     ) -> None:  # fmt: skip
         condition = self._table[id_]
         if not condition.is_on:
@@ -112,7 +114,7 @@ class Happenings:
         fired = Fired(
             condition=condition, member=member, onset_ns=at_ns, job=whose.job, run=whose.run, part=part,
             severity=condition.severity or severity or "warning",
-            detail=without_secrets(detail)[0][:MOST_TEXT],
+            detail=detail,
             pages=condition.pages and (condition.severity or severity) != "info",
         )  # fmt: skip
         self._book.fire(fired)
@@ -133,3 +135,9 @@ class Happenings:
             if self._book.now_ns - each.heard_ns >= each.lasts_ns:
                 self._book.end(each.key, each.member, each.at_ns + each.lasts_ns)
                 del self._past[place]
+
+
+def _told(text: str) -> Text:
+    """A line of a log as it is, in both languages."""
+    shown = without_secrets(text)[0][:MOST_TEXT].strip() or "?"
+    return Text(shown, shown)

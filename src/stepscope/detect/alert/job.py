@@ -16,6 +16,7 @@ from stepscope.detect.alert.peers import Peers, Slow
 from stepscope.detect.alert.timed import Timed
 from stepscope.detect.seen.run import RunSeen, Whole
 from stepscope.model.alarm import AlarmSeverity, Measured
+from stepscope.model.text import Text
 
 NS = 1_000_000_000
 EFFECTS: tuple[tuple[float, AlarmSeverity], ...] = ((0.20, "critical"), (0.10, "warning"), (0.05, "info"))
@@ -189,7 +190,7 @@ class Jobs:
             return
         told = self._broken.look(key, not np.isfinite(loss.value), now)
         if told is not None and told[0]:
-            shown = "NaN" if loss.value != loss.value else "infinite"
+            shown = Text("NaN", "NaN") if loss.value != loss.value else Text("infinite", "无穷大")
             self._fire("loss-not-finite", run, None, loss.since_ns, "critical", None, detail=shown)
         elif told is not None:
             self._end("loss-not-finite", run, None, told[1])
@@ -200,7 +201,9 @@ class Jobs:
         if told is not None and told[0]:
             severity = self._table["loss-not-updated"].severity or "warning"
             since = loss.at_ns if is_left else loss.since_ns
-            self._fire("loss-not-updated", run, None, since, severity, None, detail=f"{loss.value:g}")
+            self._fire(
+                "loss-not-updated", run, None, since, severity, None, detail=Text(*[f"{loss.value:g}"] * 2)
+            )
         elif told is not None:
             self._end("loss-not-updated", run, None, told[1])
 
@@ -209,7 +212,7 @@ class Jobs:
     def _fire(
         self, id_: str, run: RunSeen, rank: int | None, onset_ns: int, severity: AlarmSeverity,
         measured: Measured | None, *, is_specified: bool | None = None, pages: bool = True,
-        detail: str | None = None,
+        detail: Text | None = None,
     ) -> None:  # fmt: skip
         condition = self._table[id_]
         if not condition.is_on:

@@ -47,6 +47,8 @@ class Levels:
         self._columns, self._book, self._saw_xid = columns, book, saw_xid
         self._features = Features()
         self._machine = Machine([each for each in conditions if each.how == "level" and each.is_on])
+        self._is_of_stillness = np.array([each.needs_stillness for each in self._machine.conditions])
+        """What says nothing while a job is meant to stand still."""
         self._edges = [each for each in conditions if each.how == "edge" and each.is_on]
         self._open: dict[tuple[str, int], tuple[Key, Member]] = {}
         self._past: dict[tuple[str, int], tuple[Key, Member, int, int]] = {}
@@ -58,11 +60,11 @@ class Levels:
         self._renew()
         states.fit(second.value.shape[1])
         columns = self._features.look(second, states.is_steady)
-        for place, condition in enumerate(self._machine.conditions):
-            may = ~states.is_still if condition.needs_stillness else np.ones(len(states.is_still), dtype=bool)
-            values = columns[condition.feature]
-            for turn in self._machine.step(place, second.rows, second.second, values, may):
-                self._turn(turn, states)
+        rows = second.rows
+        values = np.stack([columns[each.feature][rows] for each in self._machine.conditions])
+        values[np.ix_(self._is_of_stillness, states.is_still[rows])] = np.nan
+        for turn in self._machine.step(rows, second.second, values):
+            self._turn(turn, states)
         self._look_at_edges(second)
         self._look_at_xids(second)
 

@@ -44,68 +44,77 @@ class Machine:
     """The state of level conditions, a row a condition and a column a device."""
 
     def __init__(self, conditions: Sequence[Condition]) -> None:
+        """ValueError where one has no threshold."""
         self.conditions = tuple(conditions)
+        bare = [each.id for each in self.conditions if each.threshold is None]
+        if bare:
+            raise ValueError(f"{', '.join(bare)}: a level needs a threshold")
         self._size = 16
         num = len(self.conditions)
         self.state: npt.NDArray[np.int8] = np.full((num, self._size), UNKNOWN, dtype=np.int8)
         self._since: I64 = np.zeros((num, self._size), dtype=np.int64)
         """Second since when the condition holds; of an alarm, since when it no longer does (0: it does)."""
+        # A number below is one above, with its sign turned.
+        self._sign = _column([1.0 if each.side == "above" else -1.0 for each in self.conditions])
+        self._threshold = self._sign * _column([each.threshold or 0.0 for each in self.conditions])
+        self._clear = self._sign * _column(
+            [(each.threshold if each.clear is None else each.clear) or 0.0 for each in self.conditions]
+        )
+        self._for_s = _column([each.for_ns / NS for each in self.conditions])
+        self._clear_for_s = _column([each.clear_for_ns / NS for each in self.conditions])
 
-    def step(self, place: int, rows: I64, second: I64, values: F64, may_hold: Flags) -> list[Turn]:
-        """One second of these devices. `values` (devices,) over all of them; `may_hold` (devices,): where it
-        is false the number says nothing, as if it were unknown, but ends no alarm by itself."""
-        self._fit(len(values))
-        row = self.conditions[place]
-        if row.threshold is None:
-            raise ValueError(f"{row.id}: has no threshold")
-        value = np.where(may_hold[rows], values[rows], np.nan)
-        state, since = self.state[place, rows], self._since[place, rows]
-        known = ~np.isnan(value)
+    def step(self, rows: I64, second: I64, values: F64) -> list[Turn]:
+        """One second of these devices: `values` (conditions, rows), NaN where unknown."""
+        if len(rows):
+            self._fit(int(rows.max()) + 1)
+        state, since = self.state[:, rows], self._since[:, rows]
+        known = ~np.isnan(values)
         with np.errstate(invalid="ignore"):
-            if row.side == "above":
-                breaks = value >= row.threshold
-                is_well = value < row.threshold if row.clear is None else value <= row.clear
-            else:
-                breaks = value <= row.threshold
-                is_well = value > row.threshold if row.clear is None else value >= row.clear
+            signed = values * self._sign
+            breaks = signed >= self._threshold
+            is_well = (signed <= self._clear) & ~breaks
         is_alarm = (state == FIRING) | (state == LOST)
         # ── what is no alarm ──
-        begins = breaks & ~is_alarm & (state != PENDING)
-        since = np.where(begins, second, since)
-        held = (second - since) * NS >= row.for_ns
-        fires = breaks & ~is_alarm & held
+        since = np.where(breaks & ~is_alarm & (state != PENDING), second, since)
+        fires = breaks & ~is_alarm & (second - since >= self._for_s)
         made = np.where(is_alarm, state, np.where(~known, UNKNOWN, np.where(breaks, PENDING, OK)))
+        fired_since = since
         # ── what is one ──
-        firing_since = since.copy()
-        lost = is_alarm & ~known & (state == FIRING)
-        found = is_alarm & known & (state == LOST)
-        begins_well = is_alarm & is_well & (since == 0)
-        since = np.where(begins_well, second, since)
+        lost = ~known & (state == FIRING)
+        found = known & (state == LOST)
+        since = np.where(is_alarm & is_well & (since == 0), second, since)
         since = np.where(is_alarm & known & ~is_well, 0, since)
-        over = is_alarm & is_well & ((second - since) * NS >= row.clear_for_ns)
+        over = is_alarm & is_well & (second - since >= self._clear_for_s)
         made = np.where(lost, LOST, np.where(found, FIRING, made))
-        made = np.where(fires, FIRING, np.where(over, OK, made)).astype(np.int8)
-        well_since = since
-        since = np.where(fires | over, 0, since)
-        self.state[place, rows], self._since[place, rows] = made, since
+        made = np.where(fires, FIRING, np.where(over, OK, made))
+        self.state[:, rows] = made
+        self._since[:, rows] = np.where(fires | over, 0, since)
         turns: list[Turn] = []
-        for kind, where, from_ in (
-            ("lost", lost, second), ("found", found & ~over, second), ("fired", fires, firing_since),
-            ("over", over, well_since),
-        ):  # fmt: skip
-            for n in np.flatnonzero(where).tolist():
-                number = float(value[n])
-                turns.append(
-                    Turn(
-                        row,
-                        int(rows[n]),
-                        kind,  # type: ignore[arg-type]
-                        int(second[n]) * NS,
-                        int(from_[n]) * NS,
-                        None if number != number else number,
-                    )
-                )
+        if (lost | found | fires | over).any():
+            there = np.broadcast_to(second, values.shape)
+            kinds: tuple[tuple[Kind, Flags, I64], ...] = (
+                ("lost", lost, there), ("found", found & ~over, there), ("fired", fires, fired_since),
+                ("over", over, since),
+            )  # fmt: skip
+            for kind, where, from_ in kinds:
+                turns += self._turns(kind, where, from_, rows, second, values)
         return turns
+
+    def _turns(self, kind: Kind, where: Flags, since: I64, rows: I64, second: I64, values: F64) -> list[Turn]:
+        found = []
+        for place, n in zip(*(each.tolist() for each in np.nonzero(where)), strict=True):
+            value = float(values[place, n])
+            found.append(
+                Turn(
+                    self.conditions[place],
+                    int(rows[n]),
+                    kind,
+                    int(second[n]) * NS,
+                    int(since[place, n]) * NS,
+                    None if value != value else value,
+                )
+            )
+        return found
 
     def clear(self, rows: I64) -> None:
         """Nothing is known of these devices."""
@@ -115,5 +124,10 @@ class Machine:
 
     def _fit(self, size: int) -> None:
         if size > self._size:
+            size = max(size, 2 * self._size)
             self.state, self._since = wider(self.state, size, UNKNOWN), wider(self._since, size, 0)
             self._size = size
+
+
+def _column(values: Sequence[float]) -> F64:
+    return np.array(values, dtype=np.float64)[:, None]

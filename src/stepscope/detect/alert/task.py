@@ -52,7 +52,8 @@ TASK: tuple[Condition, ...] = (
     Condition(
         id="collective-timeout", level="task", how="event", severity="critical", feature="nccl_watchdog",
         unit="1", clear_for_ns=10 * MINUTE_NS,
-        title=Text("A collective timed out", "集合通信超时"), text=Text("{who}: {value}", "{who}：{value}"),
+        title=Text("A collective timed out", "集合通信超时"),
+        text=Text("{who}: a collective timed out: {value}", "{who}：集合通信超时：{value}"),
         needs="the log that NCCL or the framework's watchdog writes",
         reference="PyTorch's NCCL watchdog: 10 min by default",
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stepscope.detect.alert.condition import Condition
 from stepscope.model.alarm import About, Measured
-from stepscope.model.text import Text, duration, number
+from stepscope.model.text import LANGS, Text, duration, number
 
 LOST = Text("; no samples of it any more", "；此后再无样本")
 MOST_NAMED = 3
@@ -13,15 +13,17 @@ UUID_CHARACTERS = 12
 
 
 def line_of(
-    condition: Condition, about: About, measured: Measured | None, detail: str | None, *, is_lost: bool
+    condition: Condition, about: About, measured: Measured | None, detail: Text | None, *, is_lost: bool
 ) -> tuple[str, str]:
     """(English, Chinese). `detail` stands for the number where there is none."""
     lines = []
-    for lang, text in (("en", condition.text.en), ("zh", condition.text.zh)):
-        filled = text.format_map(
+    for lang in LANGS:
+        filled = condition.text.in_(lang).format_map(
             {
                 "who": _who(about, lang),
-                "value": detail or _number(measured.value if measured else None, condition.unit),
+                "value": detail.in_(lang)
+                if detail
+                else _number(measured.value if measured else None, condition.unit),
                 "threshold": _number(measured.threshold if measured else condition.threshold, condition.unit),
                 "normal": _number(measured.normal if measured else None, condition.unit),
                 "effect": _effect(measured, lang),

@@ -19,7 +19,8 @@ from stepscope.model.batch import Batch, Happened, Lines, Marks, Samples
 from stepscope.model.text import Text
 
 CONDITIONS = ("hang", "process-gone", "never-started", "agent-silent")
-"""Conditions of these alarms, all of level `task`: critical but for `agent-silent`, a hint."""
+"""Conditions of these alarms, all of level `task`; rows of `detect.alert.table`. `agent-silent` is a hint."""
+_SEVERITY: dict[str, AlarmSeverity] = {"hang": "critical", "never-started": "warning"}
 RECENT_BATCHES = 50
 """Batches of an agent whose newest time is the time on its host: after a clock was set back, soon the new."""
 STEPPING_NS = 5_000_000_000
@@ -158,7 +159,9 @@ class HangWatch:
         ):
             heard = agent.heard_ns or now_ns
             text = word.unheard(agent.host, (now_ns - heard) / 1e9)
-            self._begin(place, About(hosts=(agent.host,)), heard, now_ns, text, severity="info", pages=False)
+            self._begin(
+                place, About(hosts=(agent.host,)), heard, now_ns, text, severity="warning", pages=False
+            )
 
     def _tell_gone(self, key: Key, run: RunSeen, now_ns: int) -> None:
         """Processes whose ring nobody holds, and that never said that they end."""
@@ -237,7 +240,8 @@ class HangWatch:
         gone = self._alarms.get(("process-gone", place[1]))
         onset = max(each.since_ns for each in mine)
         self._begin(
-            place, about, onset, now_ns, text, measured=measured, steps=_steps(run.ranks.values()),
+            place, about, onset, now_ns, text, measured=measured,
+            severity=_SEVERITY[place[0]], steps=_steps(run.ranks.values()),
             inhibited_by=gone.id if gone is not None else None,
         )  # fmt: skip
 

@@ -34,9 +34,9 @@ Diagnose = Callable[[Window, Asked], Report]
 @dataclass(frozen=True, slots=True)
 class Settings:
     """`also`: languages in which people are told besides `lang`. `capture_ns`: how long traces are waited
-    for, and longer where `capture_steps` steps take longer; `cool_down_ns`: how long after its end an incident
-    takes alarms of its cause up again; `most_ranks`: so many are captured of a larger job, those in question
-    first."""
+    for, and longer where `capture_steps` steps take longer; `cool_down_ns`: how long after its end an
+    incident takes alarms of its cause up again; `most_ranks`: so many are captured of a larger job, those in
+    question first."""
 
     lang: Lang = "en"
     also: tuple[Lang, ...] = ()
