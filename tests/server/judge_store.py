@@ -12,9 +12,10 @@ from stepscope.model.batch import Batch, Happened, Lines, Marks, Samples
 from stepscope.model.log import Log
 from stepscope.model.mark import RankMarks
 from stepscope.model.sample import Telemetry
+from stepscope.model.stuck import Stack
 from stepscope.sources.marks import marks_of_batches
 from stepscope.sources.spool_column import Whole
-from stepscope.sources.spool_log import logs_of
+from stepscope.sources.spool_log import logs_of, stacks_of_lines
 from stepscope.store.contract import Kept, RankRow, RunRow
 
 
@@ -68,6 +69,9 @@ class JudgeStore:
 
     def logs(self, job: str | None, run: str | None, start_ns: int, end_ns: int) -> tuple[Log, ...]:
         return tuple(logs_of(self._whole(start_ns, end_ns).lines, "stored", job))
+
+    def stacks(self, job: str | None, run: str | None, start_ns: int, end_ns: int) -> tuple[Stack, ...]:
+        return tuple(stacks_of_lines(self._whole(start_ns, end_ns).lines, job))
 
     def events(self, job: str | None, start_ns: int, end_ns: int) -> tuple[Happened, ...]:
         return tuple(self._whole(start_ns, end_ns).events)

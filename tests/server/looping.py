@@ -52,7 +52,7 @@ class Asking:
         if self.refusal is not None:
             raise RefusedError(self.refusal)
         self.asked.append(request)
-        return Made(len(self.asked), job, run, "agreeing", ranks=(0, 1, 2, 3))
+        return Made(len(self.asked), job, run, "agreeing", ranks=(0, 1))
 
     def ask_stacks(self, job: str, run: str) -> tuple[int, ...]:
         self.stacks.append(job)
@@ -67,7 +67,7 @@ class Asking:
         for path in paths:
             rank = int(Path(path).name.partition("-")[0].removeprefix("rank"))
             self.store.put_trace(row.job, row.run, number, Path(path).name, rank, Path(path).read_bytes())
-        return Made(number, row.job, row.run, "done", steps, (0, 1, 2, 3))
+        return Made(number, row.job, row.run, "done", steps, (0, 1))
 
 
 class Loop:
@@ -143,11 +143,11 @@ class Played:
 
 def played(folder: Path, fault: str | None) -> Played:
     """A job as `faulty` has it, with a capture behind."""
-    loop, onset = faulty(folder, fault, ranks=2)
+    loop, onset = faulty(folder, fault)
     return Played(loop.watched, onset, loop.watched.capture())
 
 
-def faulty(folder: Path, fault: str | None, ranks: int = 4) -> tuple[Loop, int]:
+def faulty(folder: Path, fault: str | None, ranks: int = 2) -> tuple[Loop, int]:
     """A job that ran well for 10 s and with this fault for 9 s: the loop over it, and when it began."""
     watched = Watched(folder / "job", ranks=ranks)
     watched.until(10)
