@@ -162,7 +162,9 @@ def test_low_utilisation_pages_only_where_steps_are_known_to_stand_still(loop: L
     assert "idle" not in of(evaluating.wait(290, idle))
 
 
-def test_a_job_has_one_page_of_performance_a_week_and_what_is_critical_pages_all_the_same(loop: Loop):
+def test_beyond_its_budget_a_job_has_no_page_of_performance_but_what_is_critical_pages_all_the_same():
+    loop = Loop(watch=Watch(budget=Budget(num_pages=1)))
+    loop.go(LEARNED)
     first = of(loop.go(10, own_ms=450.0), paged=True)
     assert first.keys() == {"step-slow"}
     loop.go(100)
@@ -173,9 +175,6 @@ def test_a_job_has_one_page_of_performance_a_week_and_what_is_critical_pages_all
     assert not held.pages
     assert loop.watch.num_held_back == {"llama": 1}
     assert of(loop.go(16, own_ms=600.0))["step-slow"].pages  # critical by now
-    open_ = Loop(watch=Watch(budget=Budget(num_pages=1000)))
-    open_.go(LEARNED)
-    assert of(open_.go(10, own_ms=450.0), paged=True)
 
 
 def test_an_xid_explains_the_slow_rank_and_what_ends_the_job_is_told_from_elsewhere(loop: Loop):
