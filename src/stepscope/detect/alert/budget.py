@@ -13,8 +13,8 @@ class Budget:
     """`num_pages` in each `over_ns`, of a job, of performance alarms below critical. What is beyond is kept
     with `pages` false, and counted. What is critical, of resources or of the task is never held back.
 
-    The gate itself is what keeps false pages rare; the budget bounds what a job can do that swings. One a week
-    would also mute the second true slowdown."""
+    The gate itself is what keeps false pages rare; the budget bounds what a job can do that swings. One a
+    week would also mute the second true slowdown."""
 
     num_pages: int = 4
     over_ns: int = DAY_NS
