@@ -231,7 +231,8 @@ def _count(feed: Feed, tally: Tally) -> None:
         tally.add("stepscope_server_captures_total", state=str(state or "unknown"))
         if isinstance(what, CaptureDocument) and what.state in ("done", "failed"):
             for name, cost in (
-                ("seconds", what.seconds), ("bytes", what.bytes), ("stall_seconds", (what.stall_ns or 0) / 1e9),
+                ("seconds", what.seconds), ("bytes", what.bytes),
+                ("stall_seconds", (what.stall_ns or 0) / 1e9),
             ):  # fmt: skip
                 tally.add(f"stepscope_server_capture_{name}_total", cost or 0.0, job=what.job)
 

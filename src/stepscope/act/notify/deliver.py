@@ -70,8 +70,8 @@ def prepared(
 
 class Notices:
     """`take` from any thread; `start` and `stop` its own thread; or `step` by step, where a test turns the
-    clock. `key` is that of the pseudonyms. `told` hears of an incident that the first channel took, `say` of a
-    message that was given up, and `count` (channel; sent, failed, silenced or held) of each."""
+    clock. `key` is that of the pseudonyms. `told` hears of an incident that the first channel took, `say` of
+    a message that was given up, and `count` (channel; sent, failed, silenced or held) of each."""
 
     def __init__(
         self,
