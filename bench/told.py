@@ -104,6 +104,8 @@ def process(folder: Path, name: str, *words: str) -> Iterator[tuple[subprocess.P
                 running.kill()
                 running.wait(10)
         reader.join(5)
+        assert running.stdout is not None
+        running.stdout.close()
         log.close()
 
 
@@ -263,8 +265,8 @@ def healthy(root: Path, minutes: float, scale: float, seed: int) -> int:
             items = ask(f"{server}/api/v1/incidents?job={name}")["items"]
             alarms = ask(f"{server}/api/v1/alarms?job={name}&limit=1000")["items"]
             window = f"job={name}&start=now-{int(minutes * 60 / scale) + 3600}s&end=now"
-            series = ask(f"{server}/api/v1/series?signal=sm_active_ratio&pixels=20000&{window}")
-            num_samples = [len(each["at_ns"]) for each in series["items"]] if "items" in series else []
+            series = ask(f"{server}/api/v1/series?signal=sm_active_ratio&pixels=10000&{window}")
+            num_samples = [len(each["at_ns"]) for each in series["lines"]]
     done = sum(each.get("state") == "done" for each in captures)
     print(
         f"{minutes:g} simulated minutes at time scale {scale:g}: {len(items)} incidents, {len(alarms)} alarms"

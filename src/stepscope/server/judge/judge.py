@@ -82,6 +82,7 @@ class Judge:
         """Everything that can be done now."""
         while self._drain() or self._advance():
             pass
+        self.handling.tend()
         for tick in self._ticks:
             tick()
 
@@ -148,7 +149,8 @@ class Judge:
         )  # fmt: skip
         mine = next((case for case in self.handling.cases if alarm.id in case.alarms), None)
         if mine is not None:
-            was, mine.alarms[alarm.id] = mine.ended_ns, alarm
+            was = mine.ended_ns
+            mine.heard(alarm)
             self.handling.note_end(mine, was)
             return
         if alarm.end_ns is not None or not alarm.pages or alarm.inhibited_by is not None:
