@@ -239,7 +239,8 @@ class Handling:
         for other in self.others(case):
             is_same = other.rule is not None and other.rule == verdict.rule
             is_all = is_last and verdict.outcome != "confirmed" and other.rule in shown
-            if other.rule and (is_same or (is_all and case.family.asks == "trace")):
+            is_again = is_last and not other.rule and verdict.rule is None and case.is_like(other)
+            if is_again or (other.rule and (is_same or (is_all and case.family.asks == "trace"))):
                 self.cases.remove(case)
                 for alarm in case.alarms.values():
                     self.join(other, alarm)
