@@ -41,7 +41,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 LEARNED_STEPS = 130
 """Warm-up, a hundred clean steps, and some to spare."""
-FAULTS = ("loader-stall#1", "straggler#2", "thermal-throttle#3", "host-sync", "slow-link")
+FAULTS = ("loader-stall#1", "straggler#2", "thermal-throttle#3", "host-sync:severe", "slow-link")
 LIMIT_S = 120.0
 LIVE = {name: words for name, words in SHOWN_BY.items() if "--run-ahead" not in words}
 """Fault -> the shape of a job that it costs something; a live job is no step ahead by itself."""
@@ -271,7 +271,7 @@ def healthy(root: Path, minutes: float, scale: float, seed: int) -> int:
             alarms = ask(f"{server}/api/v1/alarms?job={name}&limit=1000")["items"]
             window = f"job={name}&start=now-{int(minutes * 60 / scale) + 3600}s&end=now"
             series = ask(f"{server}/api/v1/series?signal=sm_active_ratio&pixels=20000&{window}")
-            num_samples = [len(each["at_ns"]) for each in series["items"]] if "items" in series else []
+            num_samples = [len(each["at_ns"]) for each in series["lines"]]
     done = sum(each.get("state") == "done" for each in captures)
     print(
         f"{minutes:g} simulated minutes at time scale {scale:g}: {len(items)} incidents, {len(alarms)} alarms"

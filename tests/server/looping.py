@@ -83,7 +83,7 @@ class Loop:
         self.feed.listen("card", self.told.append)
         self.looks: list[Window] = []
         self.ahead_ns = 0
-        self.settings = settings
+        self.settings = {"counters_ns": 0, **settings}  # the job stands still: more do not come
         self.judge = self.another()
 
     def another(self) -> Judge:

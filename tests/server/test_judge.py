@@ -360,3 +360,18 @@ def test_the_same_cause_on_another_rank_widens_its_incident(tmp_path: Path) -> N
     (incident,) = loop.incidents()
     assert (incident.about.ranks, len(incident.alarms), len(loop.told)) == ((0, 1), 2, 1)
     assert incident.history[-1].what == "now on ranks 0, 1"
+
+
+def test_counters_of_the_traced_steps_are_waited_for_and_no_longer_than_so(
+    slow: Played, tmp_path: Path
+) -> None:
+    loop = slow.loop(tmp_path, counters_ns=3 * NS)
+    loop.alarm("data-wait-up", slow.onset_ns, 1)
+    last_ns = loop.judge.now_ns()
+    loop.store.late_ns = last_ns - 4 * NS  # counters are four seconds behind marks
+    loop.traces()
+    for _ in range(3):
+        assert not loop.told
+        loop.ahead_ns += NS
+        loop.judge.turn()
+    assert len(loop.told) == 1

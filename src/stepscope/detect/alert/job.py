@@ -191,11 +191,12 @@ class Jobs:
                 self._end("data-wait-high", run, rank, found[1])
 
     def _pauses(self, run: RunSeen, job: _Job, last: Whole) -> None:
-        share, since_ns = job.pauses.share, job.pauses.begin_ns
-        if share is None or since_ns is None or not self.gated.num_learned(run.job):
+        share = job.pauses.share
+        if share is None or not self.gated.num_learned(run.job):
             return
         condition, key = self._table["pauses-high"], (run.job, run.run)
         threshold = condition.threshold or 0.2
+        since_ns = job.pauses.begin_ns(threshold) or last.begin_ns
         is_alarm = key in self._pausing.alarms()
         holds = share >= threshold or (is_alarm and share > (condition.clear or threshold))
         found = self._pausing.look(key, holds, last.end_ns)

@@ -40,10 +40,9 @@ class Pauses:
         self._open.took_s += whole.took_s
         self._open.pause_s += whole.pause_s
 
-    @property
-    def begin_ns(self) -> int | None:
-        """When the first of those cycles began, `None` before there are four."""
-        return self._cycles[0].begin_ns if len(self._cycles) == CYCLES else None
+    def begin_ns(self, least: float) -> int | None:
+        """When the first of those cycles began that has this share; `None` where none has."""
+        return next((each.begin_ns for each in self._cycles if each.share >= least), None)
 
     @property
     def share(self) -> float | None:

@@ -20,8 +20,9 @@ from stepscope.server.judge.verdict import Verdict
 
 APART_NS = 20_000_000_000
 """Between two spells of one fault at most; longer apart they may be two."""
-Phase = Literal["look", "stacks", "capture", "over"]
-"""`look`: to be diagnosed now. `stacks`, `capture`: waits for what was asked. `over`: there is a verdict."""
+Phase = Literal["look", "stacks", "capture", "counters", "over"]
+"""`look`: to be diagnosed now. `stacks`, `capture`: waits for what was asked, `counters` for those of the steps
+that were traced. `over`: there is a verdict."""
 
 
 class CaptureMade(Protocol):
@@ -72,6 +73,9 @@ class Case:
     onset_step: int | None = None
     is_dismissed: bool = False
     num_reports: int = 0
+    traces: tuple[str, ...] = ()
+    """Those that are here, while counters are waited for."""
+    num_waits: int = 0
     looked: tuple[Window, Asked] | None = None
     """What was diagnosed last, until it was told."""
     notes: list[Noted] = field(default_factory=list)

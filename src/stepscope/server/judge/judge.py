@@ -101,7 +101,7 @@ class Judge:
             if case.phase == "look":
                 self._guarded(case, self.handling.look)
                 return True
-            if case.phase in ("capture", "stacks") and case.until_ns is not None and now >= case.until_ns:
+            if case.phase in ("capture", "stacks", "counters") and case.until_ns is not None and now >= case.until_ns:
                 self._guarded(case, self.handling.waited)
                 return True
         return False

@@ -46,7 +46,7 @@ FAMILIES: tuple[Family, ...] = (
                       "row-remap-failed"), DEVICE, asks="nothing"),
     Family("link", ("link-lost", "link-errors", "pcie-degraded"), LINK),
     Family("data", ("data-wait-up", "data-wait-high"), verdicts=("waiting-for-data",)),
-    Family("pauses", ("pauses-high",), PAUSES, ("other-stall",)),
+    Family("pauses", ("pauses-high",), PAUSES, ("other-stall",), asks="nothing"),
     Family("communication", ("communication-up",), LINK, ("waiting-for-communication",)),
     Family("peer", ("rank-slow",), verdicts=(ANY,)),
     Family("idle", ("busy-low", "idle", "saw-tooth"), IDLE, (ANY,)),
