@@ -66,8 +66,8 @@ class Trial:
 
     @property
     def verdict(self) -> str:
-        """`right` cause and ranks, `symptom` where the card says what happens and not why, `WRONG`, or `-` for
-        no card. Of a fault of every rank any may be named."""
+        """`right` cause and ranks, `symptom` where the card says what happens and not why, `WRONG`, or `-`
+        for no card. Of a fault of every rank any may be named."""
         chosen = parse(self.fault)
         if self.card_s is None:
             return "-"
@@ -222,8 +222,9 @@ def line_of(one: Trial) -> str:
     card = f"{one.card_s:6.1f}" if one.card_s is not None else "  none"
     steps = ", ".join(f"{what} {at:.1f}" for what, at in one.marks.items() if what != "card")
     early = f" [{one.learning_incidents} before the fault]" if one.learning_incidents else ""
+    what = one.rule or one.title or one.why[:300]
     return (
-        f"{one.fault:20} {one.seed:5} {card} s  {one.verdict:7} {one.rule or one.title or one.why[:300]!s:24} "
+        f"{one.fault:20} {one.seed:5} {card} s  {one.verdict:7} {what!s:24} "
         f"ranks {list(one.ranks)}  ({steps}){early}"
     )
 
@@ -270,7 +271,7 @@ def healthy(root: Path, minutes: float, scale: float, seed: int) -> int:
             items = ask(f"{server}/api/v1/incidents?job={name}")["items"]
             alarms = ask(f"{server}/api/v1/alarms?job={name}&limit=1000")["items"]
             window = f"job={name}&start=now-{int(minutes * 60 / scale) + 3600}s&end=now"
-            series = ask(f"{server}/api/v1/series?signal=sm_active_ratio&pixels=20000&{window}")
+            series = ask(f"{server}/api/v1/series?signal=sm_active_ratio&pixels=10000&{window}")
             num_samples = [len(each["at_ns"]) for each in series["lines"]]
     done = sum(each.get("state") == "done" for each in captures)
     print(

@@ -199,7 +199,7 @@ def test_an_incident_ends_with_its_alarms_and_takes_them_up_again(slow: Played, 
 def test_an_alarm_that_holds_again_later_is_looked_at_and_another_cause_is_another_incident(
     tmp_path: Path,
 ) -> None:
-    """Twice the steps are slow, and twice the alarm has the same id: first for the loader, then for rank 1."""
+    """Twice the steps are slow, and the alarm has the same id: first for the loader, then for rank 1."""
     loop, onset = faulty(tmp_path, "loader-stall:severe")
     alarm = loop.alarm("step-slow", onset)
     loop.traces()

@@ -61,7 +61,7 @@ class Book:
         entry.detail = each.detail or entry.detail
 
     def confirm(self, ids: Collection[str]) -> None:
-        """A cause was found for these alarms: their pages were none too many, and the budget has them back."""
+        """A cause was found for these alarms: their pages were right, and the budget has them back."""
         for entry in self._entries.values():
             if entry.id in ids and not entry.is_confirmed and entry.job is not None:
                 entry.is_confirmed = True

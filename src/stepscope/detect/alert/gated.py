@@ -32,8 +32,8 @@ KINDS: Mapping[str, SeriesKind] = {
 }
 STEPS, MEANS = "step_seconds", "step_mean_seconds"
 MEAN_OF, MEAN_EVERY = 20, 5
-"""Steps of which a point of `MEANS` is the mean, and from one to the next: what one long step, or a plateau of
-four, touches is no six points of eight."""
+"""Steps of which a point of `MEANS` is the mean, and from one to the next: what one long step touches, or a
+plateau of four, is no six points of eight."""
 RARE = 0.14
 """One step in fifty that takes twice as long, as a standard deviation: a hundred steps may well show none."""
 LEVELS: tuple[AlarmSeverity, ...] = ("info", "info", "warning", "critical")

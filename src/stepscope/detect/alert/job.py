@@ -22,11 +22,6 @@ from stepscope.model.text import Text
 NS = 1_000_000_000
 EFFECTS: tuple[tuple[float, AlarmSeverity], ...] = ((0.20, "critical"), (0.10, "warning"), (0.05, "info"))
 LOADED_STEPS = 32
-MEAN_OF, MEAN_EVERY = MEAN_OF, 5
-"""A point of five steps each: what a short plateau or one long step touches is no six of eight points."""
-PAUSE_CYCLES = 4
-"""From the end of a pause to that of a later one: so many pauses, and the steps before each."""
-MOST_CYCLE_STEPS = 4096
 SAME_STEPS = 20
 MISSED_LOGS = 10
 """A loss that is logged every n steps is not updated when it was not for so many times n."""

@@ -1,4 +1,4 @@
-"""How much of a job's time goes to evaluations and checkpoints: by cycles, of steps and the pause after them."""
+"""How much of a job's time goes to evaluations and checkpoints: by cycles of steps and the pause after."""
 
 from __future__ import annotations
 

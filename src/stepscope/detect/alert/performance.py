@@ -36,7 +36,8 @@ PERFORMANCE: tuple[Condition, ...] = (
             "{who}：20 步平均 {value}，平时 {normal}（+{effect}）：其中部分步变慢",
         ),
         needs="marked steps, 60 of them clean",
-        reference=_GATE + ", of the mean of 20 steps, every fifth step; one step of fifty may take twice as long",
+        reference=_GATE
+        + ", of the mean of 20 steps, every fifth step; one step of fifty may take twice as long",
     ),
     Condition(
         id="tokens-falling",

@@ -21,8 +21,8 @@ from stepscope.server.judge.verdict import Verdict
 APART_NS = 20_000_000_000
 """Between two spells of one fault at most; longer apart they may be two."""
 Phase = Literal["look", "stacks", "capture", "counters", "over"]
-"""`look`: to be diagnosed now. `stacks`, `capture`: waits for what was asked, `counters` for those of the steps
-that were traced. `over`: there is a verdict."""
+"""`look`: to be diagnosed now. `stacks`, `capture`: waits for what was asked, `counters` for those of the
+steps that were traced. `over`: there is a verdict."""
 
 
 class CaptureMade(Protocol):
@@ -158,8 +158,8 @@ def _meet(one: About, other: About) -> bool:
 
 
 def id_of(alarm: Alarm, spell: str = "") -> str:
-    """The id of the incident that an alarm opens: the same after a restart. `spell` tells apart those that one
-    alarm opens which holds again."""
+    """The id of the incident that an alarm opens: the same after a restart. `spell` tells apart those that
+    one alarm opens which holds again."""
     return f"i{sha256(f'{alarm.id}{spell}'.encode()).hexdigest()[:15]}"
 
 

@@ -37,7 +37,8 @@ class Settings:
     """`also`: languages in which people are told besides `lang`. `capture_ns`: how long traces are waited
     for, and longer where `capture_steps` steps take longer; `cool_down_ns`: how long after its end an
     incident takes alarms of its cause up again; `most_ranks`: so many are captured of a larger job, those in
-    question first. `counters_ns`: how long counters of the traced steps are waited for once the traces are here."""
+    question first. `counters_ns`: how long counters of the traced steps are waited for once the traces are
+    here."""
 
     lang: Lang = "en"
     also: tuple[Lang, ...] = ()

@@ -101,7 +101,11 @@ class Judge:
             if case.phase == "look":
                 self._guarded(case, self.handling.look)
                 return True
-            if case.phase in ("capture", "stacks", "counters") and case.until_ns is not None and now >= case.until_ns:
+            if (
+                case.phase in ("capture", "stacks", "counters")
+                and case.until_ns is not None
+                and now >= case.until_ns
+            ):
                 self._guarded(case, self.handling.waited)
                 return True
         return False
@@ -166,7 +170,10 @@ class Judge:
                 self.handling.join(case, alarm)
                 return
         case = Case(
-            id_of(alarm, spell), alarm.about.job, alarm.about.run or self._newest_run(alarm), {alarm.id: alarm}
+            id_of(alarm, spell),
+            alarm.about.job,
+            alarm.about.run or self._newest_run(alarm),
+            {alarm.id: alarm},
         )
         self.handling.cases.append(case)
         if not any(self.handling.others(case)):
@@ -208,8 +215,8 @@ class Judge:
 
 
 def _spell(case: Case, alarm: Alarm) -> str:
-    """What makes an alarm that a case has a matter of its own again: it holds anew long after that was over, or
-    is worse than what was dismissed. Empty where it is not."""
+    """What makes an alarm that a case has a matter of its own again: it holds anew long after that was over,
+    or is worse than what was dismissed. Empty where it is not."""
     if alarm.end_ns is not None:
         return ""
     before = case.alarms[alarm.id]

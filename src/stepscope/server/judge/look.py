@@ -73,8 +73,8 @@ def window_of_marks(store: Store, job: str, run: str, start_ns: int, end_ns: int
 
 
 def is_short(window: Window) -> bool:
-    """Whether counters of the traced steps are still on their way: an agent holds them for some seconds. Those
-    of a source that went silent are not waited for."""
+    """Whether counters of the traced steps are still on their way: an agent holds them for some seconds.
+    Those of a source that went silent are not waited for."""
     ends = [
         int(each.steps.end_ns[each.steps.is_captured].max())
         for each in window.marks
