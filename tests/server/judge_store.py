@@ -35,6 +35,8 @@ class JudgeStore:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.kept: list[Batch] = []
+        self.late_ns: int | None = None
+        """Counters from then on are on their way."""
         self.put_down: dict[tuple[str, str], Kind] = {}
         self.whole: dict[tuple[str, str, int], list[tuple[int, str]]] = {}
         self.summarised: list[tuple[str, str, int]] = []
@@ -61,6 +63,7 @@ class JudgeStore:
     def telemetry(
         self, job: str | None, run: str | None, start_ns: int, end_ns: int
     ) -> tuple[Telemetry, ...]:
+        end_ns = end_ns if self.late_ns is None else min(end_ns, self.late_ns)
         return tuple(self._whole(start_ns, end_ns).telemetry("stored", job))
 
     def marks(self, job: str, run: str, start_ns: int, end_ns: int) -> tuple[RankMarks, ...]:

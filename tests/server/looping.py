@@ -83,7 +83,7 @@ class Loop:
         self.feed.listen("card", self.told.append)
         self.looks: list[Window] = []
         self.ahead_ns = 0
-        self.settings = settings
+        self.settings = {"counters_ns": 0, **settings}  # the job stands still: more do not come
         self.judge = self.another()
 
     def another(self) -> Judge:
@@ -106,14 +106,21 @@ class Loop:
             about=About(job=row.job, run=row.run, ranks=ranks),
             onset_ns=onset_ns, seen_ns=self.judge.now_ns(), **given,
         )  # fmt: skip
-        self.feed.tell("alarm", alarm)
-        self.judge.turn()
+        self.tell(alarm)
         return alarm
 
     def over(self, alarm: Alarm) -> None:
         """This alarm has ended."""
-        self.feed.tell("alarm", msgspec.structs.replace(alarm, end_ns=self.judge.now_ns()))
+        self.tell(msgspec.structs.replace(alarm, end_ns=self.judge.now_ns()))
+
+    def tell(self, alarm: Alarm) -> None:
+        """An alarm in its newest form."""
+        self.feed.tell("alarm", alarm)
         self.judge.turn()
+
+    def catch_up(self) -> None:
+        """What the job did meanwhile is in the store."""
+        self.store.keep(self.watched.batches[len(self.store.kept) :])
 
     def traces(self) -> None:
         """The capture that was asked for is made, and its traces come."""

@@ -186,14 +186,50 @@ def test_an_incident_ends_with_its_alarms_and_takes_them_up_again(slow: Played, 
     assert loop.incidents()[0].ended_ns is None
     loop.over(second)
     assert loop.incidents()[0].ended_ns == loop.judge.now_ns()
-    loop.ahead_ns += 60 * NS
-    again = loop.alarm("data-wait-up", slow.onset_ns + 60 * NS, 1)
+    loop.ahead_ns += 10 * NS
+    again = loop.alarm("data-wait-up", slow.watched.now_ns + 10 * NS, 1)  # without another look
     (incident,) = loop.incidents()
     assert (incident.ended_ns, len(incident.alarms), len(loop.told)) == (None, 3, 1)
     loop.over(again)
     loop.ahead_ns += 601 * NS
     loop.judge.turn()
     loop.alarm("data-wait-up", slow.onset_ns + 700 * NS, 1)
+    assert len(loop.incidents()) == 2
+
+
+def test_an_alarm_that_holds_again_later_is_looked_at_and_another_cause_is_another_incident(
+    tmp_path: Path,
+) -> None:
+    """Twice the steps are slow, and the alarm has the same id: first for the loader, then for rank 1."""
+    loop, onset = faulty(tmp_path, "loader-stall:severe")
+    alarm = loop.alarm("step-slow", onset)
+    loop.traces()
+    job = loop.watched.job.service
+    job.switch("all off")
+    loop.watched.until(25)
+    loop.catch_up()
+    loop.over(alarm)
+    loop.watched.until(60)
+    again_ns = loop.watched.now_ns
+    job.switch("straggler#1:severe on")
+    loop.watched.until(70)
+    loop.catch_up()
+    loop.tell(msgspec.structs.replace(alarm, onset_ns=again_ns, seen_ns=again_ns))
+    loop.traces()
+    assert [each.rule for each in loop.incidents()] == ["input-starvation", "slow-rank"]
+    assert [each.rule for each, _ in loop.told] == ["input-starvation", "slow-rank"]
+    first, second = loop.incidents()
+    assert first.ended_ns is not None
+    assert (second.alarms, second.ended_ns) == ((alarm.id,), None)
+
+
+def test_what_was_dismissed_is_looked_at_again_once_it_is_worse(well: Played, tmp_path: Path) -> None:
+    loop = well.loop(tmp_path)
+    alarm = loop.alarm("step-slow", well.onset_ns)
+    loop.traces()
+    loop.tell(msgspec.structs.replace(alarm, text="as bad as it was"))
+    assert len(loop.incidents()) == 1
+    loop.tell(msgspec.structs.replace(alarm, severity="critical"))
     assert len(loop.incidents()) == 2
 
 
@@ -338,3 +374,18 @@ def test_the_same_cause_on_another_rank_widens_its_incident(tmp_path: Path) -> N
     (incident,) = loop.incidents()
     assert (incident.about.ranks, len(incident.alarms), len(loop.told)) == ((0, 1), 2, 1)
     assert incident.history[-1].what == "now on ranks 0, 1"
+
+
+def test_counters_of_the_traced_steps_are_waited_for_and_no_longer_than_so(
+    slow: Played, tmp_path: Path
+) -> None:
+    loop = slow.loop(tmp_path, counters_ns=3 * NS)
+    loop.alarm("data-wait-up", slow.onset_ns, 1)
+    last_ns = loop.judge.now_ns()
+    loop.store.late_ns = last_ns - 4 * NS  # counters are four seconds behind marks
+    loop.traces()
+    for _ in range(3):
+        assert not loop.told
+        loop.ahead_ns += NS
+        loop.judge.turn()
+    assert len(loop.told) == 1

@@ -15,10 +15,10 @@ from stepscope.store import ring as rings
 from stepscope.store.clean import Cleaner
 from stepscope.store.contract import Kept
 from stepscope.store.database import Database
+from stepscope.store.layout import Layout
 from stepscope.store.name import Names, text_of
 from stepscope.store.ring import Ring
 from stepscope.store.schema import KINDS, MARK_COLUMNS
-from stepscope.store.layout import Layout
 from stepscope.store.wide import Block, Widener, joined
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class Keeper:
         """Keep them all, or each by itself where that fails: one must not be refused for another's sake."""
         try:
             kept = self._kept(group)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001  it is raised again in the thread that asked
             if len(group) == 1:
                 group[0].error = error
                 return
@@ -176,9 +176,7 @@ class Keeper:
         return [
             Kept(
                 each.batches[-1].seq,
-                tuple(
-                    fresh[id(batch)] if isinstance(batch, Marks) else batch for batch, _ in new
-                ),
+                tuple(fresh[id(batch)] if isinstance(batch, Marks) else batch for batch, _ in new),
                 num,
             )
             for each, new, num in zip(group, news, num_samples, strict=True)

@@ -38,12 +38,28 @@ def test_a_fault_that_is_switched_on_is_told_within_seconds_with_its_rank(
 
 
 def test_a_healthy_job_with_its_events_and_a_marked_evaluation_is_told_nothing(tmp_path: Path) -> None:
-    node = Node(tmp_path / "run", events=True, **SHAPE)
+    node = Node(tmp_path / "run", events=True, period=40, **SHAPE)
     try:
         assert node.run(150.0) == []
         assert node.watch.learning() == ()
         node.job.service.event("exporter-restart")
         node.job.service.switch("eval:10 on")
-        assert node.run(20.0) == []
+        assert node.run(60.0) == []
+    finally:
+        node.close()
+
+
+def test_evaluations_that_take_a_third_of_the_time_are_told_and_end_when_they_do(tmp_path: Path) -> None:
+    node = Node(tmp_path / "run", **SHAPE)
+    try:
+        assert node.run(LEARN_S) == []
+        node.job.service.switch("eval:10 on")
+        told = node.run(30.0)
+        (alarm,) = of(told).values()
+        assert (alarm.condition, alarm.pages, alarm.end_ns) == ("pauses-high", True, None)
+        node.job.service.switch("all off")
+        ((_, ended),) = node.run(75.0)
+        assert ended.id == alarm.id
+        assert ended.end_ns is not None
     finally:
         node.close()

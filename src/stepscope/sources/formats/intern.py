@@ -51,7 +51,8 @@ def decoded(body: bytes) -> Batch:
     """The batch. MsgspecError, UnicodeDecodeError or RecursionError where it is none."""
     found = _batch.decode(body)
     if not isinstance(found, _Samples):
-        return found
+        other: Batch = found
+        return other
     series = found.series
     return Samples(
         found.agent,
@@ -83,5 +84,4 @@ def _once(raw: list[bytes], known: dict[bytes, T], decoder: msgspec.msgpack.Deco
     except KeyError:  # something is new
         if len(known) > _MOST:
             known.clear()
-        found = [known.get(each) or known.setdefault(each, decoder.decode(each)) for each in raw]
-        return found
+        return [known.get(each) or known.setdefault(each, decoder.decode(each)) for each in raw]
