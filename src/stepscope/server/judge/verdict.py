@@ -23,6 +23,7 @@ LEAST_SLOWDOWN = 1.05
 _ORDER: Mapping[str, int] = {"info": 0, "warning": 1, "critical": 2}
 _CONFIDENCE: Mapping[str, int] = {"low": 0, "medium": 1, "high": 2}
 _RANKS = Text(en="{title} (ranks {ranks})", zh="{title}（rank {ranks}）")
+_RANK = Text(en="{title} (rank {ranks})", zh="{title}（rank {ranks}）")
 OPEN = Text(
     en="{alarm}; steps and counters confirm it, no known cause explains it",
     zh="{alarm}；训练步与计数器证实了该现象，但没有已知原因能够解释",
@@ -121,7 +122,8 @@ def _confirmed(card: Card, own: Sequence[Finding], alarms: Sequence[Alarm], cata
     titles = {}
     for lang in ("en", "zh"):
         title = rule.title.en if lang == "en" else rule.title.zh
-        form = _RANKS.en if lang == "en" else _RANKS.zh
+        words = _RANKS if len(ranks) > 1 else _RANK
+        form = words.en if lang == "en" else words.zh
         named = (", " if lang == "en" else "、").join(runs(ranks))
         titles[lang] = form.format(title=title, ranks=named) if ranks else title
     hard = [each.severity for each in alarms if each.level != "performance"]
