@@ -48,7 +48,7 @@ def read_served(
 
 def _with_choice(read: Read, fetched: Fetched) -> Read:
     """Says of which job it is where the server has others and none was named: in the words of a spool."""
-    if not fetched.num_others:
+    if not fetched.num_others or any(code == "spool_jobs" for t in read.telemetry for code, *_ in t.notes):
         return read
     more = fetched.num_others - len(fetched.others)
     names = ", ".join(fetched.others) + (f" and {more} more" if more > 0 else "")

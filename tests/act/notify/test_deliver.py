@@ -199,6 +199,17 @@ def test_after_a_restart_only_what_changed_meanwhile_is_told() -> None:
     assert [m.notice.state for m in sender.got] == ["open", "acknowledged"]
 
 
+def test_a_message_says_what_it_is_of_though_more_has_happened_since() -> None:
+    sender = Recorder()
+    desk = Desk(line(sender))
+    desk.take(incident())
+    desk.later(0)
+    desk.take(incident(state="acknowledged"))
+    desk.take(incident(state="changed"))
+    desk.later(1)
+    assert [each.notice.state for each in sender.got] == ["open", "acknowledged", "changed"]
+
+
 def test_a_repeating_channel_is_told_again_until_the_end() -> None:
     sender = Recorder(repeats_s=60.0)
     desk = Desk(line(sender))
