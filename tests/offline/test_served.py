@@ -9,7 +9,7 @@ import pytest
 
 from stepscope.model.batch import Marks
 from stepscope.offline import diagnose
-from tests.agent.made import marked, node_second
+from tests.agent.made import marked
 from tests.server.served import Asked, body_of, serving
 
 
@@ -23,7 +23,7 @@ def server() -> Iterator[Asked]:
                 for each in marks
                 if isinstance(each, Marks)
             ]
-            body = body_of(node_second(0), *renamed, agent=f"a{n}")
+            body = body_of(*renamed, agent=f"a{n}")
             assert asked.ingest(body).status == 200
         yield asked
 

@@ -339,7 +339,10 @@ def test_a_silent_error_is_json_on_every_path(guarded: Asked) -> None:
     [
         ({"for_s": 60, "why": "x"}, "(matchers is missing)"),
         ({"for_s": 60, "why": "x", "matchers": [{"field": SECRET, "value": "y"}]}, "(matchers[0].field)"),
-        ({"for_s": 60, "why": "x", "matchers": [{"field": "job", "value": "y"}], SECRET: 1}, "(a field of the body that it does not have)"),
+        (
+            {"for_s": 60, "why": "x", "matchers": [{"field": "job", "value": "y"}], SECRET: 1},
+            "(a field of the body that it does not have)",
+        ),
         ({"for_s": 0, "why": "x", "matchers": []}, "(for_s)"),
     ],
 )

@@ -101,7 +101,11 @@ def test_the_sample_report_becomes_a_notice_with_its_patch_and_gain(lang: str) -
 @pytest.mark.parametrize("markup", EVERY)
 def test_code_is_copied_as_it_was_written(markup: str) -> None:
     """DingTalk showed `#` in its full width: what was pasted was no Python."""
-    lines = ("@torch.compile", "loader = DataLoader(data, num_workers=8)  # of 16 cores", "x = rows[0] * a_b_c ~ d")
+    lines = (
+        "@torch.compile",
+        "loader = DataLoader(data, num_workers=8)  # of 16 cores",
+        "x = rows[0] * a_b_c ~ d",
+    )
     told = re.sub(r"<[^>]*>|&#x27;", "", MARKUPS[markup].code(list(lines)))
     for line in lines:
         assert line in told

@@ -153,7 +153,7 @@ class Packer:
                 )
             batch.at_ns.append(at_ns)
             state = self._logs.setdefault((log, name), redact.Open())
-            batch.text += redact.lines_without_secrets([text], state)[0]
+            batch.text.extend(redact.lines_without_secrets([text], state)[0])
         return list(together.values())
 
 

@@ -42,7 +42,8 @@ def events_of(
     owners: Sequence[Owner] = (),
     named: Mapping[tuple[str | int | None, ...], report.Device] = {},
 ) -> tuple[report.Event, ...]:
-    """What happened, in order of time; `told` are the Xids, `named` how the report names the devices of owners. One that may be old is none of this time's."""
+    """What happened, in order of time; `told` are the Xids,
+    `named` how the report names the devices of owners. One that may be old is none of this time's."""
     found: list[report.Event] = []
     for each in told:
         if each.start_ns is not None and each.is_new:

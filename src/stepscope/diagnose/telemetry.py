@@ -132,7 +132,9 @@ def beside_ranks(
         clocks=clocks,
         lags=lags,
         signals=summaries(devices, hosts, analyses, of_hosts),
-        events=events_of(xids, telemetry, logs, [each.samples.owner for each in devices], _named(devices, result)),
+        events=events_of(
+            xids, telemetry, logs, [each.samples.owner for each in devices], _named(devices, result)
+        ),
         progress=steps.rows,
         representative=_representative(analyses, devices, telemetry, steps),
         issues=(
@@ -228,9 +230,7 @@ def _named(
 ) -> dict[tuple[str | int | None, ...], report.Device]:
     """Owner -> how the report names its device, of those that are of a trace."""
     return {
-        each.samples.owner.key: named_as(
-            each.samples.owner, _of(analyses, each.place).accounting.device
-        )
+        each.samples.owner.key: named_as(each.samples.owner, _of(analyses, each.place).accounting.device)
         for each in devices
         if each.place is not None
     }

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from stepscope.model.error import StepscopeError, UsageError
+from stepscope.model.sample import Telemetry
 from stepscope.offline.read import Read, refused
 from stepscope.sources.formats.frame import SUFFIX
 from stepscope.sources.served import Fetched, fetch_window, served_of
@@ -57,11 +58,11 @@ def _with_choice(read: Read, fetched: Fetched) -> Read:
         fetched.num_others,
         f"job {fetched.job} was read; there are also {names}: choose by --job",
     )
-    telemetry = tuple(
-        dataclasses.replace(each, notes=(*each.notes, note)) if n == 0 else each
-        for n, each in enumerate(read.telemetry)
-    )
-    return dataclasses.replace(read, telemetry=telemetry)
+    if read.error is not None:
+        return read
+    first, *rest = read.telemetry or (Telemetry(read.path, "spool", (), "sample"),)
+    first = dataclasses.replace(first, notes=(*first.notes, note))
+    return dataclasses.replace(read, telemetry=(first, *rest))
 
 
 def _named(read: Read, path: str, shown: str) -> Read:

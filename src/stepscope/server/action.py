@@ -37,8 +37,8 @@ class Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 
 class CaptureAsk(Body, frozen=True, kw_only=True):
-    """A capture of a run, now. No ranks: all of them. `num_steps` are recorded; of several the analysis leaves
-    the first out."""
+    """A capture of a run, now. No ranks: all of them. `num_steps` are recorded; of several the analysis
+    leaves the first out."""
 
     job: Name
     run: Name | None = None

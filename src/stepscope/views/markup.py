@@ -101,6 +101,10 @@ def _ticked(lines: list[str]) -> str:
     return "\n".join(f"> `{_still_code(line)}`" for line in lines if line.strip())
 
 
+def _indented(lines: list[str]) -> str:
+    return "\n".join("    " + _unaddressed(line) for line in lines)
+
+
 def _slack_fence(lines: list[str]) -> str:
     kept = (line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;") for line in lines)
     return _fence(list(kept))
@@ -130,7 +134,7 @@ MARKUPS: dict[str, Markup] = {
     each.name: each
     for each in (
         Markup(name="text", most=30_000, in_bytes=False, escape=_plain, strong=str, head=str,
-               item=_before("- "), code=lambda lines: "\n".join("    " + _unaddressed(line) for line in lines),
+               item=_before("- "), code=_indented,
                link=lambda text, url: f"{text}: {url}"),
         Markup(name="markdown", most=30_000, in_bytes=False, escape=_markdown, strong=_bold("**"),
                head=_bold("**"), item=_before("- "), code=_fence, link=_md_link, newline="\n\n"),

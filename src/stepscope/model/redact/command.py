@@ -99,7 +99,9 @@ SHORT_PASSWORD = frozenset(("-p", "-P", "-pw"))
 OTHER_P = Pattern(
     r"(?:.*/)?(?:srun|sbatch|salloc|squeue|sinfo|docker|podman|ssh|scp|rsync|mkdir|cp|tar|unzip|nc|kill|ps|perf)\Z"
 )
-_PRECISION = Pattern(r"(?i:(?:bf|fp|float|int|uint|tf|amp)[_-]?\d{1,3}(?:e\dm\d\w{0,4})?|\d{1,3}[-_]?(?:true|mixed|bit))")
+_PRECISION = Pattern(
+    r"(?i:(?:bf|fp|float|int|uint|tf|amp)[_-]?\d{1,3}(?:e\dm\d\w{0,4})?|\d{1,3}[-_]?(?:true|mixed|bit))"
+)
 
 
 def is_like_password(word: str) -> bool:

@@ -274,10 +274,18 @@ def _words_without_secrets(words: list[Any]) -> tuple[list[Any], int]:
     option = ""
     is_other = any(isinstance(word, str) and command.OTHER_P.match(word) for word in words)
     for word in words:
-        if option in command.SHORT_PASSWORD and isinstance(word, str) and not is_other and command.is_like_password(word):
-            clean.append(SECRET)
-            total += 1
-        elif option and option not in command.SHORT_PASSWORD and isinstance(word, str) and not word.startswith("-") and is_secret_value(option, word):
+        if (
+            option in command.SHORT_PASSWORD
+            and isinstance(word, str)
+            and not is_other
+            and command.is_like_password(word)
+        ) or (
+            option
+            and option not in command.SHORT_PASSWORD
+            and isinstance(word, str)
+            and not word.startswith("-")
+            and is_secret_value(option, word)
+        ):
             clean.append(SECRET)
             total += 1
         else:
