@@ -95,9 +95,7 @@ def test_a_killed_rank_is_a_failure_of_its_node_and_one_that_said_goodbye_is_non
 @pytest.mark.parametrize(
     ("code", "num_failed"), [(79, 1), (48, 1), (119, 1), (74, 1), (13, 0), (31, 0), (43, 0), (45, 0), (63, 0)]
 )
-def test_an_xid_of_the_program_is_no_failure_of_the_node(
-    tmp_path: Path, code: int, num_failed: int
-) -> None:
+def test_an_xid_of_the_program_is_no_failure_of_the_node(tmp_path: Path, code: int, num_failed: int) -> None:
     store = Store.open(str(tmp_path), now_ns=lambda: START_NS)
     store.keep([event(1, "xid", code), event(2, "exit", None)])
     assert sum(each.num_failed for each in store.nodes()) == num_failed

@@ -107,9 +107,7 @@ class Widener:
             )
         return found
 
-    def _block(
-        self, host: str, series: Sequence[BatchSeries], part: Part, source: int, window: int
-    ) -> Block:
+    def _block(self, host: str, series: Sequence[BatchSeries], part: Part, source: int, window: int) -> Block:
         leaders = [series[place] for place in part.leaders]
         lengths = np.array([len(each.at_ns) for each in leaders])
         num_rows = int(lengths.sum())

@@ -18,8 +18,8 @@ from zlib import crc32
 import msgspec
 
 from stepscope.model.batch import Batch
-from stepscope.sources.formats.intern import decoded
 from stepscope.model.error import InputError
+from stepscope.sources.formats.intern import decoded
 
 MAGIC = b"STEPSPUL"
 VERSION = 1
