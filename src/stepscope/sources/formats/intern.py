@@ -83,5 +83,4 @@ def _once(raw: list[bytes], known: dict[bytes, T], decoder: msgspec.msgpack.Deco
     except KeyError:  # something is new
         if len(known) > _MOST:
             known.clear()
-        found = [known.get(each) or known.setdefault(each, decoder.decode(each)) for each in raw]
-        return found
+        return [known.get(each) or known.setdefault(each, decoder.decode(each)) for each in raw]
