@@ -3,8 +3,8 @@
     python -m bench.alerts [FAULT…] [--minutes N]
 
 One process: a simulated job of 4 ranks with steps of 500 ms whose time is turned by hand, scraped each
-second; the agent's own sources and packer (values wait up to 5 s, marks up to 1 s), and the watch, looked at
-four times a second. Each fault is switched on in a job of its own after 70 healthy seconds.
+second, with the agent's own sources and packer (values wait up to 5 s, marks up to 1 s) and the watch, four
+looks a second. Each fault is switched on in a job of its own after 70 healthy seconds.
 """
 
 from __future__ import annotations

@@ -98,6 +98,20 @@ def test_an_xid_is_told_when_it_comes_and_an_old_one_never() -> None:
     assert [(each.what, each.code, (each.at_ns - T0) // S) for each in events] == [("xid", 79, 2)]
 
 
+def test_an_exporter_that_starts_anew_shows_no_device_for_a_while_and_loses_none() -> None:
+    made = exporter()
+    both = page(*(line("DCGM_FI_DEV_POWER_USAGE", 300, gpu) for gpu in (0, 1)))
+    one = page(line("DCGM_FI_DEV_POWER_USAGE", 300))
+
+    def told(pages: list[str], second: int) -> list[str]:
+        readings = [r for n, text in enumerate(pages) for r in made.page(text, T0 + (second + n) * S)]
+        return [each.what for r in readings for each in r.events]
+
+    assert told([both, *[""] * 12, one, one, both], 0) == []
+    assert told([""] * 60, 20) == ["device_vanished"] * 2  # that is no start any more
+    assert told([both], 90) == ["device_found"] * 2
+
+
 def test_a_device_that_leaves_the_page_and_comes_back_is_told() -> None:
     made = exporter()
     both = page(*(line("DCGM_FI_DEV_POWER_USAGE", 300, gpu) for gpu in (0, 1)))

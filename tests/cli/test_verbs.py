@@ -250,6 +250,8 @@ def test_every_sentence_of_doctor_has_its_chinese() -> None:
 
 def test_every_verb_takes_a_language(stepscope: Run) -> None:
     for verb in VERBS:
+        if verb == "notify":  # each of its channels has a language of its own
+            continue
         command = cli.get_command(None, verb)  # type: ignore[arg-type]
         assert command is not None
         assert "--lang" in {flag for parameter in command.params for flag in parameter.opts}

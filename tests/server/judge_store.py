@@ -12,9 +12,10 @@ from stepscope.model.batch import Batch, Happened, Lines, Marks, Samples
 from stepscope.model.log import Log
 from stepscope.model.mark import RankMarks
 from stepscope.model.sample import Telemetry
+from stepscope.model.stuck import Stack
 from stepscope.sources.marks import marks_of_batches
 from stepscope.sources.spool_column import Whole
-from stepscope.sources.spool_log import logs_of
+from stepscope.sources.spool_log import logs_of, stacks_of_lines
 from stepscope.store.contract import Kept, RankRow, RunRow
 
 
@@ -34,6 +35,8 @@ class JudgeStore:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.kept: list[Batch] = []
+        self.late_ns: int | None = None
+        """Counters from then on are on their way."""
         self.put_down: dict[tuple[str, str], Kind] = {}
         self.whole: dict[tuple[str, str, int], list[tuple[int, str]]] = {}
         self.summarised: list[tuple[str, str, int]] = []
@@ -60,6 +63,7 @@ class JudgeStore:
     def telemetry(
         self, job: str | None, run: str | None, start_ns: int, end_ns: int
     ) -> tuple[Telemetry, ...]:
+        end_ns = end_ns if self.late_ns is None else min(end_ns, self.late_ns)
         return tuple(self._whole(start_ns, end_ns).telemetry("stored", job))
 
     def marks(self, job: str, run: str, start_ns: int, end_ns: int) -> tuple[RankMarks, ...]:
@@ -68,6 +72,9 @@ class JudgeStore:
 
     def logs(self, job: str | None, run: str | None, start_ns: int, end_ns: int) -> tuple[Log, ...]:
         return tuple(logs_of(self._whole(start_ns, end_ns).lines, "stored", job))
+
+    def stacks(self, job: str | None, run: str | None, start_ns: int, end_ns: int) -> tuple[Stack, ...]:
+        return tuple(stacks_of_lines(self._whole(start_ns, end_ns).lines, job))
 
     def events(self, job: str | None, start_ns: int, end_ns: int) -> tuple[Happened, ...]:
         return tuple(self._whole(start_ns, end_ns).events)

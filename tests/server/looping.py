@@ -52,7 +52,7 @@ class Asking:
         if self.refusal is not None:
             raise RefusedError(self.refusal)
         self.asked.append(request)
-        return Made(len(self.asked), job, run, "agreeing", ranks=(0, 1, 2, 3))
+        return Made(len(self.asked), job, run, "agreeing", ranks=(0, 1))
 
     def ask_stacks(self, job: str, run: str) -> tuple[int, ...]:
         self.stacks.append(job)
@@ -67,7 +67,7 @@ class Asking:
         for path in paths:
             rank = int(Path(path).name.partition("-")[0].removeprefix("rank"))
             self.store.put_trace(row.job, row.run, number, Path(path).name, rank, Path(path).read_bytes())
-        return Made(number, row.job, row.run, "done", steps, (0, 1, 2, 3))
+        return Made(number, row.job, row.run, "done", steps, (0, 1))
 
 
 class Loop:
@@ -83,7 +83,7 @@ class Loop:
         self.feed.listen("card", self.told.append)
         self.looks: list[Window] = []
         self.ahead_ns = 0
-        self.settings = settings
+        self.settings = {"counters_ns": 0, **settings}  # the job stands still: more do not come
         self.judge = self.another()
 
     def another(self) -> Judge:
@@ -106,14 +106,21 @@ class Loop:
             about=About(job=row.job, run=row.run, ranks=ranks),
             onset_ns=onset_ns, seen_ns=self.judge.now_ns(), **given,
         )  # fmt: skip
-        self.feed.tell("alarm", alarm)
-        self.judge.turn()
+        self.tell(alarm)
         return alarm
 
     def over(self, alarm: Alarm) -> None:
         """This alarm has ended."""
-        self.feed.tell("alarm", msgspec.structs.replace(alarm, end_ns=self.judge.now_ns()))
+        self.tell(msgspec.structs.replace(alarm, end_ns=self.judge.now_ns()))
+
+    def tell(self, alarm: Alarm) -> None:
+        """An alarm in its newest form."""
+        self.feed.tell("alarm", alarm)
         self.judge.turn()
+
+    def catch_up(self) -> None:
+        """What the job did meanwhile is in the store."""
+        self.store.keep(self.watched.batches[len(self.store.kept) :])
 
     def traces(self) -> None:
         """The capture that was asked for is made, and its traces come."""
@@ -143,11 +150,11 @@ class Played:
 
 def played(folder: Path, fault: str | None) -> Played:
     """A job as `faulty` has it, with a capture behind."""
-    loop, onset = faulty(folder, fault, ranks=2)
+    loop, onset = faulty(folder, fault)
     return Played(loop.watched, onset, loop.watched.capture())
 
 
-def faulty(folder: Path, fault: str | None, ranks: int = 4) -> tuple[Loop, int]:
+def faulty(folder: Path, fault: str | None, ranks: int = 2) -> tuple[Loop, int]:
     """A job that ran well for 10 s and with this fault for 9 s: the loop over it, and when it began."""
     watched = Watched(folder / "job", ranks=ranks)
     watched.until(10)

@@ -225,6 +225,7 @@ def test_a_trace_is_taken_once_from_whom_it_was_asked_of_and_for_that_capture_al
         (gzip.compress(b" " * (200 << 20), 1)[: 1 << 20], InputError),
         (bytes(2 << 20), TooLarge),
     ],
+    ids="empty no-gzip cut page deep no-trace another bomb large".split(),
 )
 def test_what_is_no_trace_of_this_capture_leaves_nothing_behind(
     sending: World, body: bytes, error: type[Exception]

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from stepscope.model.order import Stacks
 from stepscope.server.capture_order import MOST_AGE_NS, MOST_ORDERS, OrderQueues
-from tests.server.memory_store import MemoryStore
+from tests.server.document_store import DocumentStore
 
 NOW_NS = 1_800_000_000_000_000_000
 
 
-def queues(store: MemoryStore, now_ns: int = NOW_NS, mono_ns: list[int] | None = None) -> OrderQueues:
+def queues(store: DocumentStore, now_ns: int = NOW_NS, mono_ns: list[int] | None = None) -> OrderQueues:
     at = mono_ns or [0]
-    return OrderQueues(store, lambda: now_ns, lambda: at[0])  # type: ignore[arg-type]
+    return OrderQueues(store, lambda: now_ns, lambda: at[0])
 
 
 def put(made: OrderQueues, agent: str, name: str) -> None:
@@ -34,7 +34,7 @@ def names(made: OrderQueues, agent: str, after: int) -> tuple[list[str], int]:
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(("put a", "put b", "ask a", "ask b", "restart", "lost a"))))
 def test_an_agent_gets_each_order_once_and_in_order_whatever_happens_between(acts: list[str]) -> None:
-    store = MemoryStore(Path("unused"))
+    store = DocumentStore(Path("unused"))
     made, now_ns = queues(store), NOW_NS
     given_: dict[str, list[str]] = {"a": [], "b": []}
     got: dict[str, list[str]] = {"a": [], "b": []}
@@ -61,7 +61,7 @@ def test_an_agent_gets_each_order_once_and_in_order_whatever_happens_between(act
 
 
 def test_an_agent_that_begins_gets_nothing_old() -> None:
-    made = queues(MemoryStore(Path("unused")))
+    made = queues(DocumentStore(Path("unused")))
     put(made, "a", "old")
     assert names(made, "a", -1) == ([], made.newest)
     assert names(made, "a", made.newest + 10**9) == ([], made.newest)  # of another server's store
@@ -69,7 +69,7 @@ def test_an_agent_that_begins_gets_nothing_old() -> None:
 
 def test_orders_that_nobody_fetches_are_bounded_in_number_and_age() -> None:
     mono_ns = [0]
-    made = queues(MemoryStore(Path("unused")), mono_ns=mono_ns)
+    made = queues(DocumentStore(Path("unused")), mono_ns=mono_ns)
     for number in range(MOST_ORDERS + 5):
         put(made, "a", str(number))
     found, _ = names(made, "a", 0)
@@ -79,7 +79,7 @@ def test_orders_that_nobody_fetches_are_bounded_in_number_and_age() -> None:
 
 
 def test_who_waits_is_woken_by_an_order_of_its_own_alone() -> None:
-    made = OrderQueues(MemoryStore(Path("unused")), time.time_ns, time.monotonic_ns)  # type: ignore[arg-type]
+    made = OrderQueues(DocumentStore(Path("unused")), time.time_ns, time.monotonic_ns)
     found: list[object] = []
     thread = threading.Thread(target=lambda: found.append(made.take("a", made.newest, 30.0).orders))
     thread.start()
@@ -94,7 +94,7 @@ def test_who_waits_is_woken_by_an_order_of_its_own_alone() -> None:
 
 
 def test_waiting_takes_no_thread_where_it_need_not() -> None:
-    made = OrderQueues(MemoryStore(Path("unused")), time.time_ns, time.monotonic_ns)  # type: ignore[arg-type]
+    made = OrderQueues(DocumentStore(Path("unused")), time.time_ns, time.monotonic_ns)
 
     async def all_of_them() -> list[int]:
         waits = [asyncio.ensure_future(made.take_async(f"a{n}", made.newest, 30.0)) for n in range(200)]
@@ -107,7 +107,7 @@ def test_waiting_takes_no_thread_where_it_need_not() -> None:
 
 
 def test_an_agent_in_a_capture_is_answered_within_its_beat_and_all_are_when_the_server_ends() -> None:
-    made = OrderQueues(MemoryStore(Path("unused")), time.time_ns, time.monotonic_ns)  # type: ignore[arg-type]
+    made = OrderQueues(DocumentStore(Path("unused")), time.time_ns, time.monotonic_ns)
     made.joined("a", 1)
     assert made._wait_s("a", 20.0) == 2.0
     made.joined("a", -1)

@@ -144,9 +144,7 @@ store.close()
 def test_a_second_process_is_refused_in_one_line(tmp_path: Path) -> None:
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
     words = [sys.executable, "-c", HOLDS, str(tmp_path)]
-    with subprocess.Popen(
-        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env
-    ) as first:
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env) as first:
         assert first.stdout is not None
         assert first.stdout.readline() == "open\n"
         second = subprocess.run(

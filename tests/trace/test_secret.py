@@ -157,6 +157,7 @@ def test_text_that_is_not_packed_is_taken_as_it_is() -> None:
         (gzip.compress(b"x" * 1000)[:10] + b"\x07" * 50, "damaged gzip"),
         (gzip.compress(b"0" * (40 << 20), 9), "too much text for its size"),
     ],
+    ids=[str(n) for n in range(3)],
 )
 def test_gzip_that_is_cut_damaged_or_a_bomb_is_refused(body: bytes, what: str) -> None:
     limits = Limits(ratio_from=1 << 20)

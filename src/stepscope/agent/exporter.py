@@ -29,6 +29,9 @@ from stepscope.sources.telemetry import telemetry_of
 DCGM = "dcgm-exporter"
 GONE_PAGES = 3
 """So many pages in a row lack a device that is gone: an exporter that starts anew lacks some in its first."""
+EMPTY_PAGES = 60
+"""So many where the page has no device at all: so is that of an exporter that starts, or waits for its
+library."""
 _LEAST_SENTINEL = 2147483632.0
 _SLOW_SIGNALS = frozenset(("xid",))
 """Signals whose samples are edges: read with what was before."""
@@ -65,6 +68,9 @@ class Exporter:
         """Up to here everything that waited is told."""
         self._owners: set[Owner] = set()
         self._lacking: dict[Owner, list[int]] = {}
+        self._gone: set[Owner] = set()
+        """Those of which it was told."""
+        self._is_empty = False
         """Devices that the last pages lacked, each with when."""
         self._energy: dict[Owner, float] = {}
         self._changed = Repeats()
@@ -202,20 +208,26 @@ class Exporter:
     def _compare(self, reading: Reading) -> None:
         """Devices that went or came, and drivers that were loaded again."""
         now = {each.owner for each in reading.samples}
+        if self._is_empty == bool(now):  # the first empty page, or the first after some
+            self._is_empty = not now
+            self._lacking.clear()
+        enough = GONE_PAGES if now else EMPTY_PAGES
         self._lacking = {owner: self._lacking.get(owner, []) for owner in self._owners - now}
         for owner, since in list(self._lacking.items()):
             since.append(reading.at_ns)
-            if len(since) < GONE_PAGES:
+            if len(since) < enough:
                 now.add(owner)
                 continue
             text = f"every series of device {owner.uuid or owner.index} is gone from {self._shown}"
             reading.events.append(Event(since[0], "device_vanished", text, None, owner))
             del self._lacking[owner]
-        if self._owners:
-            for owner in now - self._owners:
+            self._gone.add(owner)
+        for owner in now - self._owners:
+            if self._owners or owner in self._gone:
                 text = f"device {owner.uuid or owner.index} is in {self._shown} now"
                 reading.events.append(Event(reading.at_ns, "device_found", text, None, owner))
         self._owners = now
+        self._gone -= now
         for each in reading.samples:
             if each.signal == "energy_joules_total":
                 if each.value < self._energy.get(each.owner, 0.0):

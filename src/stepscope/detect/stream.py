@@ -81,6 +81,20 @@ class Gates:
         for name, values in kept.items():
             getattr(self._series, name)[rows] = values
 
+    def mean_of(self, row: int) -> tuple[float, float]:
+        """Mean and standard deviation that a row has learned; NaN of one that has not."""
+        return float(self._baselines.mean[row]), float(self._baselines.deviation[row])
+
+    def adopt(self, row: int, median: float, sigma: float, num: int, every_ns: int) -> None:
+        """Take as this row's normal what follows from another's, which has `num` points behind it. Its own
+        points come every `every_ns`."""
+        rows, normal = np.array([row], dtype=np.int64), self._baselines
+        normal.median[row] = normal.mean[row] = median
+        normal.sigma[row] = normal.deviation[row] = sigma
+        normal.num[row] = num
+        self._settle(rows)
+        self._series.gap_ns[row] = max(GAP_NS, GAP_POINTS * every_ns)
+
     def push(self, rows: I64, values: F64, is_clean: Flags, at_ns: I64 | int) -> Verdicts:
         """One point of each of these rows, none twice; `at_ns` one time for all, or one each."""
         rows, values = np.asarray(rows, dtype=np.int64), np.asarray(values, dtype=np.float64)
@@ -200,15 +214,20 @@ class Gates:
         new = normal.take(rows, values, series.is_ratio, series.quantum)
         if not len(new):
             return
+        self._settle(new)
+        usual = (series.last_ns[new] - series.first_ns[new]) // normal.num[new]
+        series.gap_ns[new] = np.maximum(GAP_NS, GAP_POINTS * usual)
+        self._look_back(new)
+
+    def _settle(self, new: I64) -> None:
+        """What follows from a normal that is new."""
+        series, normal = self._series, self._baselines
         median, sigma = normal.median[new], normal.sigma[new]
         scale = np.where(series.is_ratio[new], 1.0, np.abs(median))
         series.scale[new] = np.where(scale > 0, scale, np.nan)  # of nothing there is no share
         with np.errstate(divide="ignore", invalid="ignore"):
             slack = SLACK_RATIO * scale / sigma
         series.slack[new] = np.maximum(np.where(np.isfinite(slack), slack, 1.0), 1.0)
-        usual = (series.last_ns[new] - series.first_ns[new]) // normal.num[new]
-        series.gap_ns[new] = np.maximum(GAP_NS, GAP_POINTS * usual)
-        self._look_back(new)
 
     def _look_back(self, rows: I64) -> None:
         """Spells that lie within the baseline, or go on from it, belong to a rhythm as any."""

@@ -11,7 +11,7 @@ is silent: `detect.alert.table`, `detect.alert.relation`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,6 +84,10 @@ class Watch:
         for each in alarms:
             run = self._newest.get(each.about.job or "")
             self._book.heed((each,), run.hosts if run is not None else frozenset())
+
+    def confirm(self, ids: Collection[str]) -> None:
+        """A cause was found for these alarms: they do not count against their jobs' budgets."""
+        self._book.confirm(ids)
 
     def tick(self, now_ns: int) -> list[Alarm]:
         """Alarms that are new, changed or over. `now_ns` is ours, and never goes back."""

@@ -14,6 +14,7 @@ from litestar.params import PathParameter, QueryParameter
 from stepscope.model.error import InputError, StepscopeError
 from stepscope.model.order import Orders
 from stepscope.server.auth import Principal
+from stepscope.server.capture_trace import TooLarge
 from stepscope.server.gate import body_of
 from stepscope.server.parts import Parts
 from stepscope.server.reply import Ask, Refusal, absent, asker, refusal_of, reply
@@ -118,6 +119,8 @@ async def take_trace(
                 take(capture, ring, whose, iter(lambda: file.read(_SPOOLED_BYTES), b""))
             except InputError as error:
                 raise Refusal(400, "no trace that can be read", "send what the profiler wrote") from error
+            except TooLarge as error:
+                raise refusal_of(error, 413) from error
             except StepscopeError as error:
                 raise refusal_of(error, 409) from error
             except OSError as error:

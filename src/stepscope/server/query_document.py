@@ -1,5 +1,5 @@
-"""What the store keeps as documents: alarms, incidents, reports and what stands in them, captures, the audit
-log. Newest first; the cursor is the time of the last one."""
+"""What the store keeps as documents: alarms, incidents, captures, the audit log. Newest first.
+The cursor is the time of the last one."""
 
 from __future__ import annotations
 
@@ -14,15 +14,13 @@ from litestar.params import FromQuery, QueryParameter
 from stepscope.model.alarm import Alarm
 from stepscope.model.error import UsageError
 from stepscope.model.incident import Incident, IncidentState
-from stepscope.model.report import Report
-from stepscope.model.text import Lang
 from stepscope.server import shape
 from stepscope.server.audit import Audited
 from stepscope.server.moment import moment_ns
 from stepscope.server.parts import Parts
 from stepscope.server.query_job import After, Id, Limit, OfJob, OfRun
 from stepscope.server.query_series import Time
-from stepscope.server.reply import Ask, asker, reply, send, unknown
+from stepscope.server.reply import Ask, asker, reply, unknown
 from stepscope.server.route import in_thread, needs, responses
 from stepscope.store.contract import Document
 
@@ -87,7 +85,7 @@ def _num_before(documents: Sequence[Document], place: int) -> int:
     return sum(each.at_ns == at_ns for each in documents[:place])
 
 
-def _is_of(document: Document, run: str | None) -> bool:
+def is_of(document: Document, run: str | None) -> bool:
     return run is None or document.run == run
 
 
@@ -117,7 +115,7 @@ async def alarms(
     def made(document: Document) -> list[Alarm]:
         alarm = msgspec.json.decode(document.body, type=Alarm)
         fits = (
-            _is_of(document, run)
+            is_of(document, run)
             and level in (None, alarm.level)
             and condition in (None, alarm.condition)
             and holds in (None, alarm.end_ns is None)
@@ -164,7 +162,7 @@ async def incidents(
 
     def made(document: Document) -> list[Incident]:
         incident = msgspec.json.decode(document.body, type=Incident)
-        fits = _is_of(document, run) and status in (None, incident.state)
+        fits = is_of(document, run) and status in (None, incident.state)
         return [shown_incident(incident, sees)] if fits else []
 
     def work() -> shape.Incidents:
@@ -196,203 +194,6 @@ async def incident(request: Ask, state: State, incident: Id) -> Response[Inciden
     return reply(request, await in_thread(state.querying, work))
 
 
-# ── reports, cards, findings ──
-
-
-class _Parts(msgspec.Struct):
-    """Of a report, what lists show: the rest is not decoded."""
-
-    verdict: dict[str, Any] = {}
-    cards: list[dict[str, Any]] = []
-    findings: list[dict[str, Any]] = []
-
-
-def _parts_of(document: Document) -> _Parts:
-    return msgspec.json.decode(document.body, type=_Parts)
-
-
-@get(
-    "/api/v1/reports", guards=[needs("viewer")], responses=responses(503), tags=["reports"], summary="Reports"
-)
-async def reports(
-    request: Ask,
-    state: State,
-    job: OfJob = None,
-    run: OfRun = None,
-    start: Time = None,
-    end: Time = None,
-    after: After = None,
-    limit: Limit = 100,
-) -> Response[shape.Reports]:
-    """Reports of incidents and of every hour, newest first, without their tables."""
-
-    def made(document: Document) -> list[shape.ReportOf]:
-        if not _is_of(document, run):
-            return []
-        inside = _parts_of(document)
-        titles = tuple(str(each.get("title", "")) for each in inside.cards)
-        return [
-            shape.ReportOf(
-                id=document.id,
-                job=document.job,
-                run=document.run,
-                at_ns=document.at_ns,
-                verdict=inside.verdict,
-                cards=titles,
-            )
-        ]
-
-    def work() -> shape.Reports:
-        items, following = found(
-            state.parts, "report", made, job=job, start=start, end=end, after=after, limit=limit
-        )
-        return shape.Reports(items=items, next=following)
-
-    return reply(request, await in_thread(state.querying, work))
-
-
-Form = Literal["json", "html", "markdown", "text"]
-_MEDIA = {
-    "json": "application/json",
-    "html": "text/html; charset=utf-8",
-    "markdown": "text/markdown; charset=utf-8",
-    "text": "text/plain; charset=utf-8",
-}
-
-
-@get(
-    "/api/v1/reports/{report:str}",
-    guards=[needs("viewer")],
-    responses=responses(404, 503),
-    tags=["reports"],
-    summary="One report",
-    description="JSON in the form of docs/reference/report.md; with `format`, or where `text/html` is "
-    "accepted, as a page.",
-)
-async def report(
-    request: Ask,
-    state: State,
-    report: Id,
-    format: FromQuery[Form | None] = None,
-    lang: FromQuery[Lang | None] = None,
-) -> Response[dict[str, Any]]:
-    """One report, as it is kept or as a page."""
-    form = format or ("html" if "text/html" in request.headers.get("accept", "") else "json")
-
-    def work() -> bytes:
-        body: bytes | None = state.parts.store.get("report", report)
-        if body is None:
-            raise unknown("report", "/api/v1/reports")
-        return body if form == "json" else rendered(body, form, lang)
-
-    return send(request, await in_thread(state.querying, work), _MEDIA[form])  # type: ignore[return-value]
-
-
-def rendered(body: bytes, form: str, lang: Lang | None) -> bytes:
-    """A stored report as a page."""
-    whole = msgspec.json.decode(body, type=Report)
-    spoken: Lang = lang or whole.lang or "en"
-    if form == "html":
-        from stepscope.views import html
-
-        return html.render(whole, spoken).encode()
-    if form == "markdown":
-        from stepscope.views import markdown
-
-        return markdown.render(whole, spoken).encode()
-    import io
-
-    from rich.console import Console
-
-    from stepscope.views.terminal import render_report
-
-    sink = io.StringIO()
-    render_report(whole, Console(file=sink, width=100, highlight=False), spoken)
-    return sink.getvalue().encode()
-
-
-@get("/api/v1/cards", guards=[needs("viewer")], responses=responses(503), tags=["reports"], summary="Cards")
-async def cards(
-    request: Ask,
-    state: State,
-    job: OfJob = None,
-    run: OfRun = None,
-    start: Time = None,
-    end: Time = None,
-    after: After = None,
-    limit: Limit = 100,
-) -> Response[shape.Cards]:
-    """Cards of incidents, newest first: what, since when, what it costs, what to check and to change."""
-    parts: Parts = state.parts
-
-    def made(document: Document) -> list[shape.CardOf]:
-        told = msgspec.json.decode(document.body, type=Incident)
-        if told.report is None or not _is_of(document, run):
-            return []
-        body = parts.store.get("report", told.report)
-        inside = msgspec.json.decode(body, type=_Parts) if body is not None else _Parts()
-        return [
-            shape.CardOf(
-                report=told.report,
-                incident=told.id,
-                job=document.job,
-                run=document.run,
-                at_ns=document.at_ns,
-                card=each,
-            )
-            for each in inside.cards
-            if told.card in (None, each.get("id"))
-        ]
-
-    def work() -> shape.Cards:
-        items, following = found(
-            parts, "incident", made, job=job, start=start, end=end, after=after, limit=limit
-        )
-        return shape.Cards(items=items, next=following)
-
-    return reply(request, await in_thread(state.querying, work))
-
-
-@get(
-    "/api/v1/findings",
-    guards=[needs("viewer")],
-    responses=responses(503),
-    tags=["reports"],
-    summary="Findings",
-)
-async def findings(
-    request: Ask,
-    state: State,
-    job: OfJob = None,
-    run: OfRun = None,
-    rule: OfJob = None,
-    start: Time = None,
-    end: Time = None,
-    after: After = None,
-    limit: Limit = 100,
-) -> Response[shape.Findings]:
-    """Findings of reports, those of the newest report first."""
-
-    def made(document: Document) -> list[shape.FindingOf]:
-        if not _is_of(document, run):
-            return []
-        return [
-            shape.FindingOf(
-                report=document.id, job=document.job, run=document.run, at_ns=document.at_ns, finding=each
-            )
-            for each in _parts_of(document).findings
-            if rule in (None, each.get("rule"))
-        ]
-
-    def work() -> shape.Findings:
-        items, following = found(
-            state.parts, "report", made, job=job, start=start, end=end, after=after, limit=limit
-        )
-        return shape.Findings(items=items, next=following)
-
-    return reply(request, await in_thread(state.querying, work))
-
-
 # ── captures, audit ──
 
 
@@ -413,7 +214,7 @@ async def captures(
         row = shape.Listed(
             id=document.id, job=document.job, run=document.run, at_ns=document.at_ns, body=body
         )
-        return [row] if _is_of(document, run) else []
+        return [row] if is_of(document, run) else []
 
     def work() -> shape.Documents:
         items, following = found(state.parts, "capture", made, job=job, after=after, limit=limit)
@@ -443,4 +244,4 @@ async def audit(
     return reply(request, await in_thread(state.querying, work))
 
 
-HANDLERS = (alarms, incidents, incident, reports, report, cards, findings, captures, audit)
+HANDLERS = (alarms, incidents, incident, captures, audit)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from stepscope.detect.hang import HangWatch
 from stepscope.detect.watch import Watch
 from stepscope.model.batch import Batch, Happened, Marks
+from stepscope.model.incident import Incident
 from stepscope.server.feed import Feed
 from stepscope.store.contract import Store
 
@@ -34,20 +35,24 @@ class Watching:
         self._inbox: queue.SimpleQueue[Sequence[Batch]] = queue.SimpleQueue()
         self._is_over = threading.Event()
         self._thread: threading.Thread | None = None
-        self._end_listening: Callable[[], None] = lambda: None
+        self._confirmed: queue.SimpleQueue[Sequence[str]] = queue.SimpleQueue()
+        self._ends: list[Callable[[], None]] = []
         self._said: str | None = None
         self._runs: set[tuple[str, str]] = set()
         self.num_batches = 0
 
     def start(self) -> None:
         """Look at the newest of what is stored, then at what comes."""
-        self._end_listening = self._feed.listen("batches", self._inbox.put)
+        self._ends = [
+            self._feed.listen("batches", self._inbox.put), self._feed.listen("incident", self._confirm)
+        ]  # fmt: skip
         self._thread = threading.Thread(target=self._run, name="stepscope-watch", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         """No more looks."""
-        self._end_listening()
+        for end in self._ends:
+            end()
         self._is_over.set()
         if self._thread is not None:
             self._thread.join(20)
@@ -69,9 +74,15 @@ class Watching:
     def turn(self) -> None:
         """Look at what came, and tell what it means."""
         fresh: list[Batch] = []
+        while not self._confirmed.empty():
+            self.watch.confirm(self._confirmed.get())
         while not self._inbox.empty():
             fresh.extend(self._inbox.get())
         self._look(fresh)
+
+    def _confirm(self, incident: Incident) -> None:
+        if incident.rule is not None:
+            self._confirmed.put(incident.alarms)
 
     def _replay(self) -> None:
         """Alarms of then are not told again: what still holds is told by the next look."""

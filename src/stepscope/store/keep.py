@@ -36,7 +36,7 @@ class _Waiting:
 
     batches: Sequence[Batch]
     kept: Kept | None = None
-    error: Exception | None = None
+    error: BaseException | None = None
 
 
 class Keeper:
@@ -137,7 +137,7 @@ class Keeper:
         """Keep them all, or each by itself where that fails: one must not be refused for another's sake."""
         try:
             kept = self._kept(group)
-        except Exception as error:  # noqa: BLE001  raised again by who asked
+        except BaseException as error:  # noqa: BLE001  it is raised again in the thread that asked
             if len(group) == 1:
                 group[0].error = error
                 return

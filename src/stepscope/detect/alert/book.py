@@ -6,7 +6,7 @@ explains is marked so. An alarm keeps its id: whoever hears of an id again repla
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from hashlib import sha256
 
 import msgspec
@@ -44,9 +44,7 @@ class Book:
                 max(self.now_ns, each.onset_ns), each.severity, each.pages, _id(each.key, each.onset_ns),
             )  # fmt: skip
         if entry.end_ns is not None:
-            entry.end_ns, entry.severity = None, each.severity
-            entry.members.clear()
-            entry.lost.clear()
+            entry.begin_again(each.onset_ns, each.severity)
         if SEVERITIES.index(each.severity) > SEVERITIES.index(entry.severity):
             entry.severity = each.severity
         entry.members[each.member] = entry.seen[each.member] = None
@@ -61,6 +59,16 @@ class Book:
         if each.is_specified is not None:
             entry.is_specified = bool(entry.is_specified) or each.is_specified
         entry.detail = each.detail or entry.detail
+
+    def confirm(self, ids: Collection[str]) -> None:
+        """A cause was found for these alarms: their pages were right, and the budget has them back."""
+        for entry in self._entries.values():
+            if entry.id in ids and not entry.is_confirmed and entry.job is not None:
+                entry.is_confirmed = True
+                if entry.is_held_back is False and self.spent.refund(entry.job):
+                    for each in self._entries.values():
+                        if each.job == entry.job and each.is_held_back and each.end_ns is None:
+                            each.is_held_back = None
 
     def end(self, key: Key, member: Member, end_ns: int) -> None:
         """It no longer holds for this member; over where that was the last."""

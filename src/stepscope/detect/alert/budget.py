@@ -1,20 +1,24 @@
-"""How many pages a job may have: of performance that is not critical, one a week. The rest is kept."""
+"""How many pages a job may have: of performance that is not critical, four a day. The rest is kept."""
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
 
-WEEK_NS = 7 * 24 * 3600 * 1_000_000_000
+DAY_NS = 24 * 3600 * 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """`num_pages` in each `over_ns`, of a job, of performance alarms below critical. What is beyond is kept
-    with `pages` false, and counted. What is critical, of resources or of the task is never held back."""
+    """`num_pages` in each `over_ns`, of a job, of performance alarms below critical for which no cause was
+    confirmed. What is beyond is kept with `pages` false, and counted. What is critical, of resources or of
+    the task is never held back.
 
-    num_pages: int = 1
-    over_ns: int = WEEK_NS
+    The gate itself is what keeps false pages rare; the budget bounds what a job can do that swings. One a
+    week would also mute the second true slowdown."""
+
+    num_pages: int = 4
+    over_ns: int = DAY_NS
 
     def __post_init__(self) -> None:
         if self.num_pages < 0 or self.over_ns <= 0:
@@ -39,6 +43,14 @@ class Spent:
             return True
         self.num_held_back[job] = self.num_held_back.get(job, 0) + 1
         return False
+
+    def refund(self, job: str) -> bool:
+        """The last page of this job's was right: it does not count. False where there was none."""
+        times = self._at_ns.get(job)
+        if not times:
+            return False
+        times.pop()
+        return True
 
     def give_back(self, job: str) -> None:
         """One that was held back is told after all."""

@@ -51,7 +51,16 @@ class Entry:
     inhibited_by: str | None = None
     is_held_back: bool | None = None
     """Its page was refused by the budget; `None` where none was asked for."""
+    is_confirmed: bool = False
+    """A cause was found for it."""
     told: Alarm | None = None
+
+    def begin_again(self, onset_ns: int, severity: AlarmSeverity) -> None:
+        """It was over and holds anew: the same alarm, but whose it was, how bad and why was of then."""
+        self.onset_ns, self.end_ns, self.severity = onset_ns, None, severity
+        for kept in (self.members, self.seen, self.lost):
+            kept.clear()
+        self.steps = self.measured = self.is_specified = self.detail = self.inhibited_by = None
 
     @property
     def about(self) -> About:

@@ -30,7 +30,12 @@ KINDS: Mapping[str, SeriesKind] = {
     "sm_active_ratio": SHARE_DOWN,
     "dram_active_ratio": _SHARE_UP,
 }
-STEPS = "step_seconds"
+STEPS, MEANS = "step_seconds", "step_mean_seconds"
+MEAN_OF, MEAN_EVERY = 20, 5
+"""Steps of which a point of `MEANS` is the mean, and from one to the next: what one long step touches, or a
+plateau of four, is no six points of eight."""
+RARE = 0.14
+"""One step in fifty that takes twice as long, as a standard deviation: a hundred steps may well show none."""
 LEVELS: tuple[AlarmSeverity, ...] = ("info", "info", "warning", "critical")
 """By the gate's severity 0..3; 0 is a drift alone."""
 WARM_UP, TRIED = 10, 16
@@ -146,9 +151,22 @@ class Gated:
             if told is not None:
                 found.append(told)
         for each in points:
-            if each.feature == STEPS and each.job in self._trials and each.is_clean:
+            if each.feature != STEPS:
+                continue
+            if each.job in self._trials and each.is_clean:
                 self._try(each.job, each.value)
+            self._adopt(each.job)
         return found
+
+    def _adopt(self, job: str) -> None:
+        """What is normal of a mean of steps follows from the steps: nobody waits for a hundred means."""
+        steps, means = self._rows.get((job, STEPS, None)), self._rows.get((job, MEANS, None))
+        if steps is None or means is None or not steps.num_baseline or means.num_baseline:
+            return
+        mean, deviation = self._gates.mean_of(steps.number)
+        sigma = float(np.hypot(deviation, RARE * mean)) / MEAN_OF**0.5
+        self._gates.adopt(means.number, mean, sigma, steps.num_baseline, round(MEAN_EVERY * mean * NS))
+        means.num_baseline, means.normal = steps.num_baseline, mean
 
     def _turn(self, point: Point, row: _Row, verdicts: Verdicts, n: int) -> Left | Back | None:
         if point.job in self._trials or not point.is_clean or bool(verdicts.is_masked[n]):

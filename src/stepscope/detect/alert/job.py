@@ -11,7 +11,8 @@ import numpy as np
 from stepscope.detect.alert.book import Book
 from stepscope.detect.alert.condition import Condition
 from stepscope.detect.alert.entry import Fired, Key, Member
-from stepscope.detect.alert.gated import LEVELS, Back, Gated, Left, Point
+from stepscope.detect.alert.gated import LEVELS, MEAN_EVERY, MEAN_OF, Back, Gated, Left, Point
+from stepscope.detect.alert.pause import Pauses
 from stepscope.detect.alert.peers import Peers, Slow
 from stepscope.detect.alert.timed import Timed
 from stepscope.detect.seen.run import RunSeen, Whole
@@ -21,7 +22,6 @@ from stepscope.model.text import Text
 NS = 1_000_000_000
 EFFECTS: tuple[tuple[float, AlarmSeverity], ...] = ((0.20, "critical"), (0.10, "warning"), (0.05, "info"))
 LOADED_STEPS = 32
-MEAN_STEPS, MEAN_EVERY = 20, 4
 SAME_STEPS = 20
 MISSED_LOGS = 10
 """A loss that is logged every n steps is not updated when it was not for so many times n."""
@@ -43,21 +43,22 @@ class _Job:
     """What is kept of a run beside its rings."""
 
     peers: Peers = field(default_factory=Peers)
+    pauses: Pauses = field(default_factory=Pauses)
     loaded: deque[np.ndarray] = field(default_factory=lambda: deque(maxlen=LOADED_STEPS))
     ended: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=256))
     """(when it ended, step) of the last steps."""
-    took: deque[float] = field(default_factory=lambda: deque(maxlen=MEAN_STEPS))
+    took: deque[float] = field(default_factory=lambda: deque(maxlen=MEAN_OF))
     num_clean: int = 0
 
     def mean(self, job: str, whole: Whole) -> list[Point]:
-        """Every fourth clean step the mean of the last 20: a point of what the median does not see."""
+        """Every fifth clean step the mean of the last 20: a point of what the median does not see."""
         if not whole.is_clean:
             return []
         self.took.append(whole.took_s)
         self.num_clean += 1
-        if len(self.took) < MEAN_STEPS or self.num_clean % MEAN_EVERY:
+        if len(self.took) < MEAN_OF or self.num_clean % MEAN_EVERY:
             return []
-        return [Point(job, "step_mean_seconds", None, sum(self.took) / MEAN_STEPS, True, whole.end_ns)]
+        return [Point(job, "step_mean_seconds", None, sum(self.took) / MEAN_OF, True, whole.end_ns)]
 
 
 class Jobs:
@@ -74,6 +75,7 @@ class Jobs:
         self._same: Timed[tuple[str, str]] = Timed(table["loss-not-updated"])
         self._broken: Timed[tuple[str, str]] = Timed(table["loss-not-finite"])
         self._stuck: Timed[tuple[str, str]] = Timed(table["checkpoint-stuck"])
+        self._pausing: Timed[tuple[str, str]] = Timed(table["pauses-high"])
 
     def steps(self, run: RunSeen, wholes: list[Whole]) -> None:
         """Steps that all ranks have done."""
@@ -83,11 +85,13 @@ class Jobs:
             job.ended.append((whole.end_ns, whole.step))
             self._take(run, self.gated.push([*_points(run.job, whole), *job.mean(run.job, whole)]))
             job.peers.take(whole)
+            job.pauses.take(whole)
             if whole.is_clean:
                 job.loaded.append(whole.data_ratio)
         if wholes:
             self._ranks(run, job, wholes[-1])
             self._loads(run, job, wholes[-1])
+            self._pauses(run, job, wholes[-1])
 
     def counters(self, run: RunSeen, points: list[Point]) -> None:
         """One second of its counters."""
@@ -125,7 +129,7 @@ class Jobs:
             del self._fired[place]
         for timed in (self._slow, self._loading):
             timed.forget([each for each in timed.all() if each[:2] == key])
-        for alone in (self._same, self._broken, self._stuck):
+        for alone in (self._same, self._broken, self._stuck, self._pausing):
             alone.forget([key])
 
     # ── series ──
@@ -180,6 +184,22 @@ class Jobs:
                 self._fire("data-wait-high", run, rank, found[1], severity, measured)
             elif found is not None:
                 self._end("data-wait-high", run, rank, found[1])
+
+    def _pauses(self, run: RunSeen, job: _Job, last: Whole) -> None:
+        share = job.pauses.share
+        if share is None or not self.gated.num_learned(run.job):
+            return
+        condition, key = self._table["pauses-high"], (run.job, run.run)
+        threshold = condition.threshold or 0.2
+        since_ns = job.pauses.begin_ns(threshold) or last.begin_ns
+        is_alarm = key in self._pausing.alarms()
+        holds = share >= threshold or (is_alarm and share > (condition.clear or threshold))
+        found = self._pausing.look(key, holds, last.end_ns)
+        if found is not None and found[0] and not is_alarm:
+            measured = Measured("pause_ratio", "ratio", share, threshold=threshold)
+            self._fire("pauses-high", run, None, since_ns, condition.severity or "warning", measured)
+        elif found is not None and not found[0]:
+            self._end("pauses-high", run, None, found[1])
 
     # ── loss ──
 

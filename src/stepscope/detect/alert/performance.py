@@ -35,8 +35,9 @@ PERFORMANCE: tuple[Condition, ...] = (
             "{who}: the mean of 20 steps is {value}, usual is {normal} (+{effect}): some of them are slow",
             "{who}：20 步平均 {value}，平时 {normal}（+{effect}）：其中部分步变慢",
         ),
-        needs="marked steps, some 430 of them clean",
-        reference=_GATE + ", of the mean of the last 20 steps",
+        needs="marked steps, 60 of them clean",
+        reference=_GATE
+        + ", of the mean of 20 steps, every fifth step; one step of fifty may take twice as long",
     ),
     Condition(
         id="tokens-falling",
@@ -84,6 +85,25 @@ PERFORMANCE: tuple[Condition, ...] = (
         ),
         needs="marked phase data",
         reference="TraceML: input wait ≥ 20 % is critical",
+    ),
+    Condition(
+        id="pauses-high",
+        level="performance",
+        how="task",
+        severity="warning",
+        feature="pause_ratio",
+        unit="ratio",
+        threshold=0.20,
+        clear=0.10,
+        for_ns=0,
+        title=Text("Evaluations and checkpoints take much of the time", "评估与检查点占用大量时间"),
+        text=Text(
+            "{who}: {value} of the time goes to evaluations and checkpoints, in the last 4 of them and the "
+            "steps between",
+            "{who}：最近 4 次评估与检查点及其间的步中，有 {value} 的时间用于评估与检查点",
+        ),
+        needs="marked phases eval and checkpoint",
+        reference="as critical as the cards of checkpoint-stall and eval-stall: 20 % of the step",
     ),
     Condition(
         id="communication-up",

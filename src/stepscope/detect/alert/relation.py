@@ -67,6 +67,7 @@ RELATIONS: tuple[Relation, ...] = (
         "a step without a batch waits, and the devices with it",
     ),
     Relation(("data-wait-high",), _LOW, "job", "devices without a batch idle"),
+    Relation(("pauses-high",), _LOW, "job", "devices rest in a checkpoint"),
     Relation(("rank-slow",), _SYMPTOMS, "job", "everybody waits for the slowest"),
     Relation(
         ("communication-up",), ("step-slow", "tokens-falling", "tensor-low", "sm-low", "dram-high"), "job",

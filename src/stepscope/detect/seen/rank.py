@@ -19,6 +19,8 @@ SET_ASIDE = frozenset(
 STILL = frozenset(PHASES.index(name) for name in ("init", "checkpoint", "eval"))
 """Phases in which a job is meant to make no step."""
 CHECKPOINT = PHASES.index("checkpoint")
+PAUSES = frozenset(PHASES.index(name) for name in ("checkpoint", "eval"))
+"""Phases that come again and again, and whose share of the time is the job's own choice."""
 LOSSES = ("loss", "train_loss", "train/loss")
 MOST_MEETINGS = 64
 """Of one step that are told apart."""
@@ -36,6 +38,8 @@ class Step:
     data_ns: int | None
     meetings: tuple[tuple[int, int], ...]
     tokens: int | None
+    pause_ns: int = 0
+    """Of it, in evaluations and checkpoints."""
 
 
 @dataclass(slots=True)
@@ -76,6 +80,7 @@ class RankSeen:
     _flags: int = 0
     _tokens: int = -1
     _data_ns: int = 0
+    _pause_ns: int = 0
     _meetings: list[tuple[int, int]] = field(default_factory=list)
     _is_set_aside: bool = False
     _open: dict[tuple[int, int], int] = field(default_factory=dict)
@@ -142,7 +147,7 @@ class RankSeen:
         self._begun = (step, mono_ns)
         self.last_step = step
         self._flags, self._tokens = flags, tokens
-        self._data_ns, self._meetings, self._is_set_aside = 0, [], False
+        self._data_ns, self._pause_ns, self._meetings, self._is_set_aside = 0, 0, [], False
 
     def _close(self, mono_ns: int) -> None:
         """The step that was begun ends where the next one begins."""
@@ -162,6 +167,7 @@ class RankSeen:
                 None if is_shadow else self._data_ns,
                 () if is_shadow else tuple(self._meetings),
                 self._tokens if self._tokens >= 0 else None,
+                min(self._pause_ns, mono_ns - begin_ns),
             )
         )
 
@@ -181,6 +187,8 @@ class RankSeen:
                 self.longest_checkpoint_ns = max(self.longest_checkpoint_ns, mono_ns - begun)
         if phase == DATA:
             self._data_ns += mono_ns - begun
+        elif phase in PAUSES:
+            self._pause_ns += mono_ns - begun
         if (flags & record.SYNC or phase == COMMUNICATION) and len(self._meetings) < MOST_MEETINGS:
             self._meetings.append(((phase << 8) + _place(name) + 1, mono_ns - begun))
 

@@ -44,6 +44,7 @@ class Whole:
     data_ratio: F64
     tokens_per_second: float | None
     communication_s: float | None
+    pause_s: float = 0.0
 
 
 @dataclass(slots=True)
@@ -206,4 +207,5 @@ def _whole(number: int, of_ranks: dict[int, Step]) -> Whole:
         data_ratio=np.clip(data / np.maximum(took, 1), 0.0, 1.0),
         tokens_per_second=sum(counted) / middle if len(counted) == len(steps) and middle > 0 else None,
         communication_s=communication,
+        pause_s=float(np.median([each.pause_ns for each in steps])) / NS,
     )

@@ -18,8 +18,11 @@ from stepscope.rules import Catalog
 from stepscope.server.judge.relation import Family, explains, family_of
 from stepscope.server.judge.verdict import Verdict
 
-Phase = Literal["look", "stacks", "capture", "over"]
-"""`look`: to be diagnosed now. `stacks`, `capture`: waits for what was asked. `over`: there is a verdict."""
+APART_NS = 20_000_000_000
+"""Between two spells of one fault at most; longer apart they may be two."""
+Phase = Literal["look", "stacks", "capture", "counters", "over"]
+"""`look`: to be diagnosed now. `stacks`, `capture`: waits for what was asked, `counters` for those of the
+steps that were traced. `over`: there is a verdict."""
 
 
 class CaptureMade(Protocol):
@@ -70,6 +73,11 @@ class Case:
     onset_step: int | None = None
     is_dismissed: bool = False
     num_reports: int = 0
+    unconfirmed: set[str] = field(default_factory=set)
+    """Alarms that held when an earlier server ended, and that no watch has told since."""
+    traces: tuple[str, ...] = ()
+    """Those that are here, while counters are waited for."""
+    num_waits: int = 0
     looked: tuple[Window, Asked] | None = None
     """What was diagnosed last, until it was told."""
     notes: list[Noted] = field(default_factory=list)
@@ -106,6 +114,19 @@ class Case:
         ends = [each.end_ns for each in self.alarms.values()]
         return None if None in ends else max(end for end in ends if end is not None)
 
+    def heard(self, alarm: Alarm) -> None:
+        """This alarm, or one of its condition that an earlier server told under another id."""
+        self.alarms[alarm.id] = alarm
+        self.unconfirmed.discard(alarm.id)
+        for id in list(self.unconfirmed):
+            if self.alarms[id].condition == alarm.condition:
+                self.give_up(id, alarm.seen_ns)
+
+    def give_up(self, id: str, end_ns: int) -> None:
+        """An alarm that nobody tells any more is over."""
+        self.unconfirmed.discard(id)
+        self.alarms[id] = structs.replace(self.alarms[id], end_ns=end_ns)
+
     def stands(self, incident: Incident) -> Incident:
         """The incident with the alarms and the capture that this case has now."""
         return structs.replace(
@@ -116,9 +137,21 @@ class Case:
     def rule(self) -> str | None:
         return self.told or (self.verdict.rule if self.verdict is not None else None)
 
+    def is_like(self, other: Case) -> bool:
+        """Whether the two are told of by the same condition."""
+        mine = {each.condition for each in self.alarms.values()}
+        return any(each.condition in mine for each in other.alarms.values())
+
+    def is_past(self, at_ns: int) -> bool:
+        """Whether all of it was over for a while by then: what comes later may have another cause, and is
+        looked at."""
+        return self.phase == "over" and self.ended_ns is not None and at_ns - self.ended_ns >= APART_NS
+
     def takes(self, alarm: Alarm, catalog: Catalog) -> bool:
         """Whether this alarm joins without another look: the same condition of the same ranks, one that comes
         while the case is being looked at, or one that its cause explains."""
+        if self.is_past(alarm.onset_ns):
+            return False
         same = [each for each in self.alarms.values() if each.condition == alarm.condition]
         if any(_meet(each.about, alarm.about) for each in same):
             return True
@@ -139,9 +172,10 @@ def _meet(one: About, other: About) -> bool:
     return all(not (mine and theirs) or bool(set(mine) & set(theirs)) for mine, theirs in pairs)
 
 
-def id_of(alarm: Alarm) -> str:
-    """The id of the incident that an alarm opens: the same after a restart."""
-    return f"i{sha256(alarm.id.encode()).hexdigest()[:15]}"
+def id_of(alarm: Alarm, spell: str = "") -> str:
+    """The id of the incident that an alarm opens: the same after a restart. `spell` tells apart those that
+    one alarm opens which holds again."""
+    return f"i{sha256(f'{alarm.id}{spell}'.encode()).hexdigest()[:15]}"
 
 
 def incident_of_case(case: Case, now_ns: int) -> Incident:

@@ -15,11 +15,11 @@ from stepscope.model.error import StepscopeError
 from stepscope.model.incident import CaptureOf, Noted
 from stepscope.model.report import Report
 from stepscope.model.text import Lang
-from stepscope.offline.stored import Asked, Window
+from stepscope.offline.stored import Asked, Window, window_of
 from stepscope.rules import load_catalog
 from stepscope.server.feed import Feed
 from stepscope.server.judge.case import Captures, Case, incident_of_case, with_ranks
-from stepscope.server.judge.look import USUAL_RANGE, Range, Seen, window_for
+from stepscope.server.judge.look import USUAL_RANGE, Range, Seen, is_short, window_for
 from stepscope.server.judge.record import amended, opened
 from stepscope.server.judge.resume import cases_of
 from stepscope.server.judge.tell import Telling
@@ -27,6 +27,7 @@ from stepscope.server.judge.verdict import Verdict, judged
 from stepscope.store.contract import Store
 
 S = 1_000_000_000
+RECENT_NS = 60 * S
 Diagnose = Callable[[Window, Asked], Report]
 """`worker.Worker.diagnose`, or another that raises StepscopeError where there is no report."""
 
@@ -36,7 +37,8 @@ class Settings:
     """`also`: languages in which people are told besides `lang`. `capture_ns`: how long traces are waited
     for, and longer where `capture_steps` steps take longer; `cool_down_ns`: how long after its end an
     incident takes alarms of its cause up again; `most_ranks`: so many are captured of a larger job, those in
-    question first."""
+    question first. `counters_ns`: how long counters of the traced steps are waited for once the traces are
+    here."""
 
     lang: Lang = "en"
     also: tuple[Lang, ...] = ()
@@ -44,12 +46,15 @@ class Settings:
     capture_steps: int = 24
     most_capture_ns: int = 180 * S
     stacks_ns: int = 6 * S
+    counters_ns: int = 6 * S
     cool_down_ns: int = 600 * S
     most_ranks: int = 32
     range: Range = USUAL_RANGE
 
 
 USUAL = Settings()
+UNCONFIRMED_NS = 60 * S
+"""After a start: a condition that holds is told again long before."""
 
 
 class Handling:
@@ -72,6 +77,7 @@ class Handling:
         self.catalog = load_catalog()
         self.telling = Telling(store, feed, settings.lang, now_ns, notes_of, self._in_other_languages)
         self.cases: list[Case] = []
+        self._began_ns = 0
         self.num_incidents = self.num_joined = self.num_captures = self.num_failed = 0
 
     def resume(self) -> None:
@@ -80,6 +86,20 @@ class Handling:
             self.cases.append(case)
             if incident.told_ns is None and case.phase == "over":
                 self.telling.again(case, incident)
+
+    def tend(self) -> None:
+        """Alarms that an earlier server left, and that no watch tells again, are over: whatever they were of
+        ended while nobody looked."""
+        now = self.now_ns()
+        self._began_ns = self._began_ns or now
+        if now - self._began_ns < UNCONFIRMED_NS:
+            return
+        for case in self.cases:
+            if case.unconfirmed:
+                was = case.ended_ns
+                for id in list(case.unconfirmed):
+                    case.give_up(id, now)
+                self.note_end(case, was)
 
     def open(self, case: Case) -> None:
         if not case.is_opened:
@@ -90,7 +110,7 @@ class Handling:
     def join(self, case: Case, alarm: Alarm) -> None:
         self.num_joined += 1
         was = case.ended_ns
-        case.alarms[alarm.id] = alarm
+        case.heard(alarm)
         self.amend(case, f"alarm {alarm.condition} joins: {alarm.text}".rstrip(": "))
         self.note_end(case, was)
 
@@ -191,6 +211,9 @@ class Handling:
         if case.phase == "stacks":
             case.phase = "look"
             return
+        if case.phase == "counters":
+            self.joint(case, case.traces)
+            return
         self.without(case, "failed", "no traces in time")
 
     def without(self, case: Case, state: str, why: str) -> None:
@@ -211,7 +234,11 @@ class Handling:
 
     def joint(self, case: Case, traces: tuple[str, ...]) -> None:
         """Marks, counters, logs and traces together: the verdict."""
-        case.phase, case.until_ns = "over", None
+        case.phase, case.until_ns, case.traces = "over", None, traces
+        if case.num_waits * S < self.settings.counters_ns and self._is_short(case):
+            case.num_waits += 1
+            case.phase, case.until_ns = "counters", self.now_ns() + S
+            return
         try:
             report, seen = self._report(case, traces)
         except (StepscopeError, OSError) as error:
@@ -221,6 +248,12 @@ class Handling:
         verdict = self._verdict(case, report, seen)
         case.report, case.verdict = report, verdict
         self._tell(case, seen)
+
+    def _is_short(self, case: Case) -> bool:
+        assert case.job is not None
+        assert case.run is not None
+        now = self.now_ns()
+        return is_short(window_of(self.store, case.job, case.run, now - RECENT_NS, now + 1))
 
     def _tell(self, case: Case, seen: Seen, no_trace: str | None = None) -> None:
         """The verdict that a case has now."""
@@ -239,7 +272,8 @@ class Handling:
         for other in self.others(case):
             is_same = other.rule is not None and other.rule == verdict.rule
             is_all = is_last and verdict.outcome != "confirmed" and other.rule in shown
-            if other.rule and (is_same or (is_all and case.family.asks == "trace")):
+            is_again = is_last and not other.rule and verdict.rule is None and case.is_like(other)
+            if is_again or (other.rule and (is_same or (is_all and case.family.asks == "trace"))):
                 self.cases.remove(case)
                 for alarm in case.alarms.values():
                     self.join(other, alarm)

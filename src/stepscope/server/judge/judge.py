@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from stepscope.model.alarm import Alarm
+from stepscope.model.alarm import SEVERITIES, Alarm
 from stepscope.model.batch import Batch, Lines
 from stepscope.model.incident import CaptureOf
 from stepscope.model.report import Report
@@ -82,6 +82,7 @@ class Judge:
         """Everything that can be done now."""
         while self._drain() or self._advance():
             pass
+        self.handling.tend()
         for tick in self._ticks:
             tick()
 
@@ -101,7 +102,11 @@ class Judge:
             if case.phase == "look":
                 self._guarded(case, self.handling.look)
                 return True
-            if case.phase in ("capture", "stacks") and case.until_ns is not None and now >= case.until_ns:
+            if (
+                case.phase in ("capture", "stacks", "counters")
+                and case.until_ns is not None
+                and now >= case.until_ns
+            ):
                 self._guarded(case, self.handling.waited)
                 return True
         return False
@@ -146,9 +151,12 @@ class Judge:
             "alarm", alarm.id, msgspec.json.encode(alarm), job=alarm.about.job, run=alarm.about.run,
             at_ns=alarm.onset_ns,
         )  # fmt: skip
-        mine = next((case for case in self.handling.cases if alarm.id in case.alarms), None)
-        if mine is not None:
-            was, mine.alarms[alarm.id] = mine.ended_ns, alarm
+        mine = next((case for case in reversed(self.handling.cases) if alarm.id in case.alarms), None)
+        spell = "" if mine is None else _spell(mine, alarm)
+        if mine is not None and not spell:
+            was, before = mine.ended_ns, mine.alarms[alarm.id]
+            onset = min(before.onset_ns, alarm.onset_ns)
+            mine.heard(msgspec.structs.replace(alarm, onset_ns=onset))
             self.handling.note_end(mine, was)
             return
         if alarm.end_ns is not None or not alarm.pages or alarm.inhibited_by is not None:
@@ -163,7 +171,10 @@ class Judge:
                 self.handling.join(case, alarm)
                 return
         case = Case(
-            id_of(alarm), alarm.about.job, alarm.about.run or self._newest_run(alarm), {alarm.id: alarm}
+            id_of(alarm, spell),
+            alarm.about.job,
+            alarm.about.run or self._newest_run(alarm),
+            {alarm.id: alarm},
         )
         self.handling.cases.append(case)
         if not any(self.handling.others(case)):
@@ -202,3 +213,15 @@ class Judge:
         elif made.state == "recording":
             steps_ = "" if made.steps is None else f", steps {made.steps[0]} to {made.steps[1]}"
             self.handling.amend(case, f"capture {made.id} is armed{steps_}")
+
+
+def _spell(case: Case, alarm: Alarm) -> str:
+    """What makes an alarm that a case has a matter of its own again: it holds anew long after that was over,
+    or is worse than what was dismissed. Empty where it is not."""
+    if alarm.end_ns is not None:
+        return ""
+    before = case.alarms[alarm.id]
+    if before.end_ns is not None and case.is_past(alarm.onset_ns):
+        return f"@{before.end_ns}"
+    is_worse = SEVERITIES.index(alarm.severity) > SEVERITIES.index(before.severity)
+    return f"@{alarm.severity}" if case.is_dismissed and is_worse else ""

@@ -42,6 +42,8 @@ class Seen:
 
 
 LEAST_STEPS = 5
+SILENT_NS, PERIOD_NS = 60 * S, 2 * S
+"""A source that told nothing for so long; from one reading to the next, and a little."""
 
 
 def window_for(
@@ -68,6 +70,19 @@ def window_for(
 def window_of_marks(store: Store, job: str, run: str, start_ns: int, end_ns: int) -> tuple[RankMarks, ...]:
     """Marks of a stretch, as a window has them."""
     return tuple(map(from_here_on, store.marks(job, run, start_ns, end_ns)))
+
+
+def is_short(window: Window) -> bool:
+    """Whether counters of the traced steps are still on their way: an agent holds them for some seconds.
+    Those of a source that went silent are not waited for."""
+    ends = [
+        int(each.steps.end_ns[each.steps.is_captured].max())
+        for each in window.marks
+        if each.steps.is_captured.any()
+    ]
+    newest = [max((int(s.at_ns[-1]) for s in each.series if len(s)), default=0) for each in window.telemetry]
+    end_ns = max(ends, default=0)
+    return any(end_ns - SILENT_NS < each < end_ns - PERIOD_NS for each in newest)
 
 
 def _seen(marks: Sequence[RankMarks], onset_ns: int) -> Seen:

@@ -32,6 +32,7 @@ CLOCK = ("power-brake", "power-cap", "locked-clock", "clock-ramp", "thermal-thro
 DEVICE = ("device-fault", "uncorrected-memory-errors", "row-remap-failed", "row-remap-pending",
           "remapped-rows", "device-warning")  # fmt: skip
 LINK = ("failing-link", "nvlink-errors", "pcie-downgrade", "pcie-replays", "slow-bus")
+PAUSES = ("checkpoint-stall", "eval-stall")
 STILL = ("collective-mismatch", "rank-not-in-collective", "device-fault", "out-of-memory",
          "logged-out-of-memory", "killed-process", "dead-job", "no-progress", "initialising")  # fmt: skip
 IDLE = ("dead-job", "no-progress", "idle-device", "idle-in-checkpoint", "idle-in-evaluation", "initialising",
@@ -45,6 +46,7 @@ FAMILIES: tuple[Family, ...] = (
                       "row-remap-failed"), DEVICE, asks="nothing"),
     Family("link", ("link-lost", "link-errors", "pcie-degraded"), LINK),
     Family("data", ("data-wait-up", "data-wait-high"), verdicts=("waiting-for-data",)),
+    Family("pauses", ("pauses-high",), PAUSES, ("other-stall",), asks="nothing"),
     Family("communication", ("communication-up",), LINK, ("waiting-for-communication",)),
     Family("peer", ("rank-slow",), verdicts=(ANY,)),
     Family("idle", ("busy-low", "idle", "saw-tooth"), IDLE, (ANY,)),

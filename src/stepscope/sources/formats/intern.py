@@ -51,7 +51,8 @@ def decoded(body: bytes) -> Batch:
     """The batch. MsgspecError, UnicodeDecodeError or RecursionError where it is none."""
     found: _Samples | Marks | Happened | Lines = _batch.decode(body)
     if not isinstance(found, _Samples):
-        return found
+        other: Batch = found
+        return other
     series = found.series
     return Samples(
         found.agent,
