@@ -13,6 +13,7 @@ from stepscope.model.trace import I64
 from stepscope_sdk.ring_abi import kind_number
 
 MOST_STRETCHES = 4096
+_MOST_RANKS = 1 << 31
 _EXIT = kind_number("exit")
 _WORLD = kind_number("world")
 
@@ -114,7 +115,7 @@ def take(ring: Ring, batch: Marks, is_new: npt.NDArray[np.bool_]) -> None:
             ring.exit_ns = batch.real_ns[row]
         else:
             told = {"world_size": float(batch.a[row]), "rank": batch.b[row], "local_rank": batch.c[row]}
-            known = {name: int(value) for name, value in told.items() if value == value and value >= 0}
+            known = {name: int(value) for name, value in told.items() if 0 <= value < _MOST_RANKS}
             ring.identity = {**ring.identity, **known}
 
 
