@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import threading
+import time
 from pathlib import Path
 
 import msgspec
@@ -190,3 +192,55 @@ def test_retention_that_makes_no_sense_is_refused() -> None:
         Retention(raw_ns=10 * DAY_NS, minutes_ns=DAY_NS)
     with pytest.raises(UsageError, match="traces_ns is -1"):
         Retention(traces_ns=-1)
+
+
+def test_requests_that_wait_go_into_one_transaction_and_a_bad_one_is_refused_alone(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    store.keep(request(1))
+    before = store._keeper.n
+    others = [[msgspec.structs.replace(samples(2), agent=f"node-{n}", seq=1)] for n in range(6)]
+    results: dict[int, object] = {}
+    broken = store._keeper._events
+
+    def ask(place: int, batches: list[object]) -> None:
+        try:
+            results[place] = store.keep(batches)  # type: ignore[arg-type]
+        except StoreFullError as error:
+            results[place] = error
+
+    def refuses(cursor: object, happened: object) -> None:
+        if happened:
+            raise store._db.error("no such thing")
+        broken(cursor, happened)  # type: ignore[arg-type]
+
+    store._keeper._events = refuses  # type: ignore[method-assign,assignment]
+    bad = [msgspec.structs.replace(event(1), agent="bad")]
+    with store._db.lock:  # all come while another one writes
+        threads = [threading.Thread(target=ask, args=each) for each in enumerate([*others, bad])]
+        for each in threads:
+            each.start()
+        until = time.monotonic() + 30
+        while len(store._keeper._queue) < len(threads) and time.monotonic() < until:
+            time.sleep(0.005)
+    for each in threads:
+        each.join(60)
+    assert isinstance(results.pop(6), StoreFullError)
+    assert [each.num_samples for each in results.values()] == [2 * 3 * NUM_ROWS] * 6  # type: ignore[attr-defined]
+    assert store.last_seq("bad") == 0
+    assert all(store.last_seq(f"node-{n}") == 1 for n in range(6))
+    # Without the bad one: six agents, one number of a transaction.
+    more = [[msgspec.structs.replace(samples(3), agent=f"node-{n}", seq=2)] for n in range(6)]
+    before = store._keeper.n
+    with store._db.lock:
+        threads = [threading.Thread(target=ask, args=each) for each in enumerate(more)]
+        for each in threads:
+            each.start()
+        until = time.monotonic() + 30
+        while len(store._keeper._queue) < len(threads) and time.monotonic() < until:
+            time.sleep(0.005)
+    for each in threads:
+        each.join(60)
+    assert store._keeper.n == before + 1
+    found = counted(store.batches(None, None, START_NS + 2 * BATCH_NS, END_NS))
+    assert {len(values) for values in found.values()} == {6}
+    store.close()

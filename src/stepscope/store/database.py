@@ -86,6 +86,8 @@ class Database:
         except self._duckdb.Error as error:
             raise InputError(path, f"DuckDB cannot open it ({first_line(error)})", _MEND) from error
         try:
+            # A picture of 90 days opens 90 files; what their ends say is a third of its time.
+            root.execute("SET GLOBAL parquet_metadata_cache = true")
             there = {str(row[0]) for row in root.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
             if not there >= set(TABLES):
                 root.execute("BEGIN")

@@ -51,6 +51,7 @@ class Keeper:
         """Of each agent (last number, newest time of its rows)."""
         self.columns: dict[str, set[str]] = {}
         """Signals that a table of samples has a column of."""
+        self._next_ring = 0
         self.n = 0
         self.unknown: dict[str, int] = {}
         """Samples of signals that are not known; `""`: columns that make no sense."""
@@ -69,6 +70,7 @@ class Keeper:
             rows = cursor.execute("SELECT arg_max(body, n) FROM ring GROUP BY id ORDER BY id").fetchall()
             found = [msgspec.json.decode(row[0], type=Ring) for row in rows]
             self.rings = {(each.host, each.ring): each for each in found}
+            self._next_ring = max((each.id for each in found), default=-1) + 1
             acks = cursor.execute(
                 "SELECT agent, max(seq), max(newest_ns), max(n) FROM ack GROUP BY agent"
             ).fetchall()
@@ -94,6 +96,21 @@ class Keeper:
                         self.names.id(kind, each)
                     self.names.write(cursor)
             return [self.names.ids[kind][each] for each in texts]
+
+    def forget(
+        self, cursor: Cursor, names: dict[str, set[int]], ringed: Sequence[Ring], before_ns: int
+    ) -> None:
+        """Let go of names that no row has, of rings, and of agents not heard since, in the transaction that
+        is open."""
+        self.names.forget(cursor, names)
+        self._widen.forget()
+        for ring in ringed:
+            del self.rings[ring.host, ring.ring]
+        cursor.execute("DELETE FROM ring WHERE id IN (SELECT unnest(?))", [[each.id for each in ringed]])
+        silent = [agent for agent, (_, newest) in self.acks.items() if newest < before_ns]
+        for agent in silent:
+            del self.acks[agent]
+        cursor.execute("DELETE FROM ack WHERE agent IN (SELECT unnest(?))", [silent])
 
     def keep(self, batches: Sequence[Batch]) -> Kept:
         """As `contract.Store.keep`. Requests that wait for one another go into one transaction: the disk is
@@ -205,7 +222,8 @@ class Keeper:
             key = (batch.host, batch.ring)
             ring = self.rings.get(key)
             if ring is None:
-                ring = self.rings[key] = Ring(len(self.rings), batch.ring, batch.host, batch.agent)
+                ring = self.rings[key] = Ring(self._next_ring, batch.ring, batch.host, batch.agent)
+                self._next_ring += 1
             is_new = rings.fresh(ring, batch)
             rings.take(ring, batch, is_new)
             touched[ring.id] = ring

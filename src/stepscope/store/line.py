@@ -253,7 +253,7 @@ def _joined(parts: Sequence[_Part]) -> _Part:
     return _Part(parts[-1].signal, parts[-1].owner, parts[-1].labels, at_ns[order], least[order], most[order])
 
 
-def _split(signals: Sequence[str], columns: Columns, labels: Sequence[dict[str, str]]) -> Iterator[_Part]:
+def _split(signals: Sequence[str], columns: Columns, labels: Mapping[int, dict[str, str]]) -> Iterator[_Part]:
     """Series of raw rows; of two sources of a signal the one with more samples."""
     order = np.lexsort((columns["at_ns"], columns["source"], columns["owner"]))
     if not len(order):

@@ -18,6 +18,7 @@ from stepscope.store.forget import Forgetter
 from stepscope.store.keep import Keeper
 from stepscope.store.moment import hour_name
 from stepscope.store.piece import HOURS, MINUTES, Piece, Pieces, literal
+from stepscope.store.prune import Pruner
 from stepscope.store.retention import DAY_NS, HOUR_NS, Retention
 from stepscope.store.schema import KINDS, LINE_COLUMNS, MARK_COLUMNS, ROLLUP_COLUMNS, SEALED
 from stepscope.store.step import StepReader
@@ -43,6 +44,7 @@ class Sealer:
         self._db, self._keeper, self._pieces = database, keeper, pieces
         self._retention, self._now_ns, self._steps = retention, now_ns, steps
         self._forgetter = Forgetter(database, pieces, retention)
+        self._pruner = Pruner(database, keeper, pieces, retention)
         self._lock = threading.Lock()
 
     def as_of_ns(self) -> int:
@@ -66,6 +68,7 @@ class Sealer:
                 for start in self._whole_days(cursor, as_of):
                     self._compact(cursor, start)
                 self._forgetter.forget(cursor, as_of)
+                self._pruner.prune(cursor, as_of)
             finally:
                 cursor.close()
 
