@@ -125,6 +125,8 @@ def _fault(batch: Batch) -> str | None:
     """Why a batch cannot be what an agent read; `None` where it can."""
     if len(batch.host) > MOST_CHARACTERS:
         return _LONG
+    if not batch.host or "/" in batch.host:
+        return "a host whose name is none"
     if isinstance(batch, Samples):
         return _fault_of_samples(batch)
     if isinstance(batch, Marks):
