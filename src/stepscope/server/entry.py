@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from stepscope.model.batch import Batch, BatchOwner, Lines, Marks, Samples
+from stepscope.model.batch import Batch, BatchOwner, BatchSeries, Lines, Marks, Samples
 from stepscope.model.error import InputError
+from stepscope.model.signal import SIGNALS
 from stepscope.server.limit import Limits
 from stepscope.sources.formats.frame import Fault, Frame, batch_of, frames_of, header_of, unpacked
 
@@ -84,7 +85,7 @@ def entered(body: bytes, limits: Limits) -> Entered:
         why = _fault(batch)
         if why is not None:
             raise InputError(NAME, f"batch {frame.seq}: {why}", _MEND, f"byte {frame.start}")
-        found.batches.append(batch)
+        found.batches.append(_possible(batch) if isinstance(batch, Samples) else batch)
     if faults:
         what = "ends in the middle of a batch" if faults[0].is_cut else "a damaged frame, or one out of order"
         raise InputError(NAME, what, _MEND, f"byte {faults[0].start}")
@@ -193,3 +194,34 @@ def _are_small(column: Sequence[int]) -> bool:
 
 def _are_times(column: Sequence[int]) -> bool:
     return not column or (min(column) >= 0 and max(column) < _LAST_NS)
+
+
+_LARGE = 1e30
+"""No signal is larger."""
+_BOUNDS = {
+    name: (-_LARGE if each.least is None else each.least, _LARGE if each.most is None else each.most)
+    for name, each in SIGNALS.items()
+}
+_ANY = (-_LARGE, _LARGE)
+
+
+def _possible(batch: Samples) -> Samples:
+    """The batch without values that its signals cannot have: they are told as missing."""
+    changed: dict[int, BatchSeries] = {}
+    missing: dict[str, int] = {}
+    for place, each in enumerate(batch.series):
+        least, most = _BOUNDS.get(each.signal, _ANY)
+        if not each.value or (least <= min(each.value) and max(each.value) <= most):
+            continue
+        kept = [row for row in zip(each.at_ns, each.value, strict=True) if least <= row[1] <= most]
+        if len(kept) == len(each.value):
+            continue
+        missing[each.signal] = missing.get(each.signal, 0) + len(each.value) - len(kept)
+        changed[place] = msgspec.structs.replace(
+            each, at_ns=[at_ns for at_ns, _ in kept], value=[value for _, value in kept]
+        )
+    if not changed:
+        return batch
+    told = [*batch.missing, *((name, "out_of_range", num) for name, num in missing.items())]
+    series = [changed.get(place, each) for place, each in enumerate(batch.series)]
+    return msgspec.structs.replace(batch, series=[each for each in series if each.value], missing=told)

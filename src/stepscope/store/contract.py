@@ -69,9 +69,9 @@ class DeviceRow:
 
 @dataclass(frozen=True, slots=True)
 class NodeRow:
-    """One node over all jobs: how often it was slow (incidents, or alarms of none, that named it, its ranks or devices) and how
-    often it failed (Xid of the hardware or its driver, row remap, device vanished, out of memory, ranks of a
-    run that were killed on it: once a run), each in how many different jobs."""
+    """One node over all jobs: how often it was slow (incidents, or alarms of none, that named it, its ranks
+    or devices) and how often it failed (Xid of the hardware or its driver, row remap, device vanished, out of
+    memory, ranks of a run that were killed on it: once a run), each in how many different jobs."""
 
     host: str
     first_ns: int

@@ -61,7 +61,7 @@ class Homes:
         if len(self._since_ns) > MOST_WAITING:
             self._since_ns.clear()
         since = min(self._since_ns.setdefault(key, now), now)
-        if self._heard_ns.get(ring.agent, since - 1) >= since:
+        if self._heard_ns.get(ring.agent, since) > since:
             del self._since_ns[key]
             return False
         if now - since < SILENT_NS:

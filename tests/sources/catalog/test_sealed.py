@@ -64,6 +64,34 @@ def test_a_damaged_file_is_named_and_the_rest_is_used(folder: Path) -> None:
         read_sealed(str(later))
 
 
+def test_marks_and_lines_are_read_as_the_store_gives_them(folder: Path) -> None:
+    from stepscope.sources.marks import marks_of_batches
+
+    found = read_sealed(str(folder), "llama")
+    (mine,) = marks_of_batches(found.marks)
+    store = Store.open(str(folder.parent), now_ns=lambda: START_NS + 7 * BATCH_NS)
+    (wanted,) = store.marks("llama", "r1", START_NS, START_NS + 2 * HOUR_NS)
+    store.close()
+    assert mine.identity == wanted.identity
+    assert mine.num_lost == wanted.num_lost == 0
+    np.testing.assert_array_equal(mine.steps.end_ns, wanted.steps.end_ns)
+    (path,) = sorted(folder.rglob("mark-*.parquet"))[1:]
+    (alone,) = marks_of_batches(read_sealed(str(path)).marks)
+    assert (alone.num_lost, len(alone.steps) > 0) == (0, True)  # what the first hour holds is not lost
+    report = offline.diagnose(telemetry=[path])
+    assert [(each.format, each.error) for each in report.inputs] == [("sealed", None)]
+
+
+def test_a_file_whose_bytes_changed_is_left_out_though_parquet_reads_it(folder: Path) -> None:
+    path = sorted(folder.rglob("device-*.parquet"))[0]
+    whole = bytearray(path.read_bytes())
+    whole[len(whole) // 3] ^= 1
+    path.write_bytes(whole)
+    assert "its checksum is wrong" in read_sealed(str(folder)).telemetry[0].notes[0][2]
+    with pytest.raises(InputError, match="its checksum is wrong"):
+        read_sealed(str(path))
+
+
 def test_what_is_no_sealed_hour_is_none(tmp_path: Path, folder: Path) -> None:
     (tmp_path / "x.parquet").write_bytes(b"PAR1 something PAR1")
     assert not is_sealed(str(tmp_path / "x.parquet"))
