@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -26,6 +29,7 @@ from tests.store.made import (
     samples,
     value,
 )
+from tests.store.soak import ROOT
 
 END_NS = START_NS + 10 * DAY_NS
 
@@ -127,13 +131,32 @@ def test_a_secret_in_any_place_is_nowhere_in_the_folder(tmp_path: Path) -> None:
         assert not path.is_file() or SECRET.encode() not in path.read_bytes(), path
 
 
+HOLDS = """
+import sys
+from stepscope.store.store import Store
+store = Store.open(sys.argv[1], now_ns=lambda: 0)
+print("open", flush=True)
+sys.stdin.read()
+store.close()
+"""
+
+
 def test_a_second_process_is_refused_in_one_line(tmp_path: Path) -> None:
-    store = opened(tmp_path)
-    with pytest.raises(RefusedError, match="another stepscope server has this store open") as refused:
-        opened(tmp_path)
-    assert refused.value.exit_code == 5
-    store.keep(request(1))
-    store.close()
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
+    words = [sys.executable, "-c", HOLDS, str(tmp_path)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env) as first:
+        assert first.stdout is not None
+        assert first.stdout.readline() == "open\n"
+        second = subprocess.run(
+            words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False, env=env
+        )
+        assert "another stepscope server has this store open" in second.stderr.splitlines()[-1]
+        with pytest.raises(RefusedError) as refused:
+            opened(tmp_path)
+        assert refused.value.exit_code == 5
+        assert first.stdin is not None
+        first.stdin.close()
+        assert first.wait(60) == 0
     opened(tmp_path).close()
 
 
