@@ -268,7 +268,7 @@ def long_ago(store: Store, days: int) -> float:
             "ORDER BY signal, owner, source, at_ns"
         )
         path = f"minutes/bench-{n}/minute.parquet"
-        num_bytes = pieces.write(cursor, select, path)
+        path, num_bytes = pieces.write(cursor, select, path)
         made.append(
             Piece(path, "minute", start, start + DAY_NS, len(signals) * len(owners) * 1440, num_bytes)
         )

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -140,6 +141,39 @@ def test_a_damaged_file_is_named_once_and_the_rest_is_answered(tmp_path: Path) -
     assert "restore it from a copy" in told[0]
     assert store.lines(["power_watts"], START_NS, END_NS, 100)
     store.tend()
+    store.close()
+
+
+def test_rot_is_found_by_the_checksum_and_named_in_answers_of_its_window_alone(tmp_path: Path) -> None:
+    clock = Clock()
+    store = filled(tmp_path, clock, 12, Retention(reserve_bytes=0))
+    first = next(name for name in sealed(tmp_path) if "/device-" in name)
+    before = counted(store.batches(None, None, START_NS, END_NS))
+    whole = bytearray((tmp_path / first).read_bytes())
+    whole[len(whole) // 3] ^= 1
+    (tmp_path / first).write_bytes(whole)
+    after = counted(store.batches(None, None, START_NS, END_NS))
+    assert all(before[key] == values for key, values in after.items())  # nothing wrong, though less
+    assert min(at_ns for _, _, at_ns in after) == START_NS + HOUR_NS
+    ((code, _, text),) = store.notes(START_NS, START_NS + 1)
+    assert (code, first in text, "checksum" in text) == ("store_damage", True, True)
+    assert store.notes(START_NS + HOUR_NS, END_NS) == ()
+    store.close()
+
+
+def test_rot_that_changes_no_time_is_found_by_looking_again(tmp_path: Path) -> None:
+    clock = Clock()
+    store = filled(tmp_path, clock, 8, Retention(reserve_bytes=0))
+    first = tmp_path / next(name for name in sealed(tmp_path) if "/device-" in name)
+    store.batches(None, None, START_NS, END_NS)
+    there, whole = first.stat(), bytearray(first.read_bytes())
+    whole[len(whole) // 3] ^= 1
+    first.write_bytes(whole)
+    os.utime(first, ns=(there.st_atime_ns, there.st_mtime_ns))
+    store.batches(None, None, START_NS, END_NS)
+    assert store.notes() == ()
+    store.tend()
+    assert [code for code, _, _ in store.notes()] == ["store_damage"]
     store.close()
 
 

@@ -19,7 +19,8 @@ from stepscope.server.route import in_thread, needs, responses
 from stepscope.store.contract import RunRow
 
 T = TypeVar("T")
-MOST_CHARACTERS = 256
+MOST_CHARACTERS = 1024
+"""As `entry` takes them in."""
 Word = Annotated[str, QueryParameter(min_length=1, max_length=MOST_CHARACTERS)]
 Id = Annotated[str, PathParameter(min_length=1, max_length=MOST_CHARACTERS)]
 After = Annotated[

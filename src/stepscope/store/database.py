@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from stepscope.model.error import InputError, RefusedError, UsageError
 from stepscope.store.error import StoreFullError
-from stepscope.store.schema import TABLES, VERSION
+from stepscope.store.schema import ADDED, TABLES, VERSION
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection as Cursor
@@ -96,6 +96,8 @@ class Database:
                 if "meta" not in there:
                     root.execute("INSERT INTO meta VALUES ('version', ?)", [str(VERSION)])
                 root.execute("COMMIT")
+            for name, column in ADDED.items():
+                root.execute(f"ALTER TABLE {name} ADD COLUMN IF NOT EXISTS {column}")
             found = root.execute("SELECT value FROM meta WHERE name = 'version'").fetchone()
         except self._duckdb.Error as error:
             root.close()
