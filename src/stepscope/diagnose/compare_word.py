@@ -114,10 +114,12 @@ def sentence(
     change = signed(time.share)
     if class_ == "same":
         return Text(en=f"{head.en}: {en}, {change}{around[0]}.", zh=f"{head.zh}：{zh}，{change}{around[1]}。")
-    if noise is None:
+    if noise is None or time.source in ("base", "new"):
+        which = {"base": ("the new side has", "新的一方"), "new": ("the base has", "基准")}
+        few, few_zh = which.get(time.source or "", ("both sides have", "双方"))
         return Text(
-            en=f"{head.en}: {en}, {change}, and a single step each shows no noise.",
-            zh=f"{head.zh}：{zh}，{change}，双方步数太少，看不出噪声。",
+            en=f"{head.en}: {en}, {change}, but {few} under three steps.",
+            zh=f"{head.zh}：{zh}，{change}，但{few_zh}不足三步。",
         )
     return Text(
         en=f"{head.en}: {en}, {change}, which noise of {noise} may hide or make.",
@@ -143,13 +145,14 @@ def why(
             en="; ".join(each.mend for each in obstacles), zh="；".join(each.mend for each in obstacles)
         )
     time = next((each for each in times if each.measure == (by or "median")), None)
-    if time is None or time.low is None or time.high is None or time.num_independent is None:
+    if time is None or time.low is None or time.high is None or time.source in ("base", "new"):
         return Text(
-            en="at least three steps on one side are needed to know the noise",
-            zh="至少一边要有三步才能得知噪声",
+            en="one or two steps may be the first or the last ones, or hold a pause: record three or more on "
+            "each side, about 60 to find 5 %",
+            zh="一两步可能是最初或最后的步，也可能含有停顿：每一边请录制至少三步，要发现 5 % 的变化约需 60 步",
         )
     span = f"{signed(time.low)} … {signed(time.high)}"
-    worth = " / ".join(f"{each:.0f}" for each in time.num_independent)
+    worth = " / ".join(f"{each:.0f}" for each in time.num_independent or ())
     source = SOURCE[time.source or "both"]
     return Text(
         en=f"{MEASURE[time.measure].en} step, 95 % interval {span} from blocks of neighbouring steps drawn "

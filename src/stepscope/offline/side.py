@@ -11,7 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
-from stepscope.analyse.compare.side import Side, cut, side_of
+import msgspec
+
+from stepscope.analyse.compare.side import Side, as_accounted, cut, side_of
 from stepscope.diagnose.command import quoted
 from stepscope.model import redact
 from stepscope.model.comparison import Comparison
@@ -128,7 +130,12 @@ def _diagnosed(given: str, wish: Wish, *, is_telemetry: bool) -> Side:
     every: list[Step] = []
     analyses = {id(row.observed.rank): row.observed.rank for row in done.rows}
     for analysis in analyses.values():
-        every += analysis.steps
+        took = [
+            ((analysis.rank, None), {n: of["total_ns"] for n, of in device.by_step.items()})
+            for device in analysis.devices
+            if device.accounting.window == "device"
+        ]
+        every += as_accounted([msgspec.structs.replace(each, input=None) for each in analysis.steps], took)
     side = side_of(given, done.report, steps=every or None, settings=done.settings)
     option = "--telemetry " if is_telemetry else ""
     job = "" if wish.job is None else f" --job {quoted(wish.job)}"

@@ -91,7 +91,7 @@ def band(
     ]
     error = math.hypot(filled[0].error, filled[1].error)
     half = student(_welch(filled), 1 - WRONG_SHARE / 2) * error
-    if (spread := _between(history_ns)) is not None and spread > half:
+    if source == "both" and (spread := _between(history_ns)) is not None and spread > half:
         half, source = spread, "history"
     ratio, half = math.log(new / base), min(half, MOST_HALF)
     return Band(
