@@ -45,7 +45,7 @@ def compare(base: Side, new: Side, lang: Lang = "en", *, native_loader: bool | N
     the verdict is `unknown` then.
     """
     common = base.ranks & new.ranks
-    worlds = likeness.world_size(base.report), likeness.world_size(new.report)
+    worlds = likeness.world_sizes(base, new)
     base, new = of_ranks(base, common), of_ranks(new, common)
     is_same_input = _is_identical(base, new)
     obstacles = () if is_same_input else likeness.unlike(base, new, worlds)
@@ -87,7 +87,7 @@ def compare(base: Side, new: Side, lang: Lang = "en", *, native_loader: bool | N
         collectives=change.collective_changes(base, new),
         signals=change.signal_changes(base, new),
         memory=change.memory_change(base, new),
-        config=likeness.config_differences(base, new),
+        config=likeness.config_differences(base, new, worlds),
         findings=change.finding_changes(base, new),
         next=new.command or new.report.next or "stepscope doctor",
     )

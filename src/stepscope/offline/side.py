@@ -24,7 +24,6 @@ from stepscope.model.text import Lang
 Steps = tuple[int | None, int | None]
 """First and last step, both included; `None`: open on that side."""
 _URL = re.compile(r"^https?://", re.IGNORECASE)
-_OPEN = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +111,12 @@ RESOLVERS: tuple[Resolver, ...] = (window, saved_report, spool, recorded)
 
 def _diagnosed(given: str, wish: Wish, *, is_telemetry: bool) -> Side:
     from stepscope.offline import diagnosed
+    from stepscope.offline.read import OPEN
 
     steps = None
     if wish.steps is not None:
         first, last = wish.steps
-        steps = (-_OPEN if first is None else first, _OPEN if last is None else last)
+        steps = (-OPEN if first is None else first, OPEN if last is None else last)
     done = diagnosed(
         () if is_telemetry else given,
         telemetry=given if is_telemetry else (),
