@@ -86,7 +86,7 @@ def _times(
         ]
         made = of_series(
             *series, measure=measure, basis="token" if per_token else "step",
-            history_ns=history_ns if measure == "median" else (),
+            history_ns=history_ns,
         )  # fmt: skip
         found += [made] if made is not None else []
     return tuple(found)
