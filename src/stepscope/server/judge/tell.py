@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from stepscope.model.incident import Incident, Noted
-from stepscope.model.report import Report
+from stepscope.model.report import HOST_KINDS, Report
 from stepscope.model.text import Lang, Text
 from stepscope.server.feed import Feed
 from stepscope.server.judge.case import Case
@@ -66,7 +66,7 @@ class Telling:
                 other = with_card(other, card, case.onset_ns, onset_step, notes)
             self._put(case, f"{place}.{lang}", other)
         devices, hosts = self._places(case, verdict.ranks)
-        devices = devices or tuple(each for each in verdict.devices if each != "cpu")
+        devices = devices or tuple(each for each in verdict.devices if each not in HOST_KINDS)
 
         def decided(i: Incident) -> Incident:
             about = i.about

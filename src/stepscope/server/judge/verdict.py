@@ -23,6 +23,7 @@ LEAST_SLOWDOWN = 1.05
 _ORDER: Mapping[str, int] = {"info": 0, "warning": 1, "critical": 2}
 _CONFIDENCE: Mapping[str, int] = {"low": 0, "medium": 1, "high": 2}
 _RANKS = Text(en="{title} (ranks {ranks})", zh="{title}（rank {ranks}）")
+_RANK = Text(en="{title} (rank {ranks})", zh="{title}（rank {ranks}）")
 OPEN = Text(
     en="{alarm}; steps and counters confirm it, no known cause explains it",
     zh="{alarm}；训练步与计数器证实了该现象，但没有已知原因能够解释",
@@ -76,7 +77,12 @@ def judged(
     if is_fact or (slowdown is not None and slowdown >= LEAST_SLOWDOWN):
         if not is_fact:
             title = Text(en=OPEN.en.format(alarm=title.en), zh=OPEN.zh.format(alarm=title.zh))
-        why = "" if slowdown is None else f"steps take {slowdown:.2f} times as long as before; "
+        is_of_speed = any(family_of(a.condition, a.level).asks == "trace" for a in alarms)
+        why = (
+            ""
+            if slowdown is None or not is_of_speed
+            else f"steps take {slowdown:.2f} times as long as before; "
+        )
         severity = alarm.severity if is_fact else _at_most(alarm.severity, "warning")
         return Verdict("open", severity, title, f"{why}no known cause explains it")
     told = "" if slowdown is None else f", steps take {slowdown:.2f} times as long as before"
@@ -121,7 +127,8 @@ def _confirmed(card: Card, own: Sequence[Finding], alarms: Sequence[Alarm], cata
     titles = {}
     for lang in ("en", "zh"):
         title = rule.title.en if lang == "en" else rule.title.zh
-        form = _RANKS.en if lang == "en" else _RANKS.zh
+        text = _RANK if len(ranks) == 1 else _RANKS
+        form = text.en if lang == "en" else text.zh
         named = (", " if lang == "en" else "、").join(runs(ranks))
         titles[lang] = form.format(title=title, ranks=named) if ranks else title
     hard = [each.severity for each in alarms if each.level != "performance"]
