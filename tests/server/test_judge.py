@@ -353,6 +353,7 @@ def test_what_is_told_with_an_alarm_of_a_device_is_not_of_another_trouble(
     assert notice.verdict == ""
     said = " ".join([notice.title, notice.verdict, *notice.notes, *notice.alarms])
     assert "batch" not in said
+    assert (report.verdict.text, report.cards, report.findings) == (incident.title, (), ())
     assert "times as long" not in said
 
 

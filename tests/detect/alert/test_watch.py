@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import msgspec
 import pytest
 
 from stepscope.detect.alert.budget import Budget
@@ -140,6 +141,17 @@ def test_a_checkpoint_that_does_not_end_is_told_after_ten_minutes_and_no_sooner(
     ])  # fmt: skip
     assert loop.wait(599) == []
     assert of(loop.wait(3)).keys() == {"checkpoint-stuck"}
+
+
+def test_of_a_run_that_is_over_nothing_begins_any_more(loop: Loop):
+    nan = math.nan
+    rows = [
+        (loop.now_ns, "step_begin", 0, loop.step, -1, nan, nan),
+        (loop.now_ns, "phase_begin", 0, loop.step, 5, -1.0, nan),
+    ]
+    killed = [msgspec.structs.replace(loop.records(rank, rows), is_alive=False) for rank in range(4)]
+    loop.look(killed)
+    assert loop.wait(700, {"tensor_active_ratio": 0.02}) == []  # a checkpoint that never ended
 
 
 def test_low_utilisation_pages_only_where_steps_are_known_to_stand_still(loop: Loop):

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from stepscope.diagnose.card import runs
 from stepscope.model.alarm import Alarm, AlarmSeverity
 from stepscope.model.report import Card, Confidence, Finding, Report
-from stepscope.model.text import Text
+from stepscope.model.report import Verdict as Said
+from stepscope.model.text import Lang, Text
 from stepscope.rules import Catalog
 from stepscope.server.judge.relation import SYMPTOMS, explains, family_of
 
@@ -89,6 +90,16 @@ def judged(
     return Verdict(
         "dismissed", "info", title, f"not confirmed: the report says {report.verdict.class_}{told}"
     )
+
+
+def alone(report: Report, verdict: Verdict, alarms: Sequence[Alarm], lang: Lang) -> Report:
+    """The report as it is told with alarms of memory or of a device that no card explains: what else it found
+    is of another trouble, and often of another time."""
+    names = {family_of(each.condition, each.level).name for each in alarms}
+    if verdict.outcome != "open" or not names <= {"memory", "device"}:
+        return report
+    text = verdict.title.in_(lang)
+    return replace(report, verdict=Said(class_="undecided", text=text), cards=(), findings=())
 
 
 def _own(card: Card, report: Report, catalog: Catalog) -> list[Finding] | None:
