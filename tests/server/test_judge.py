@@ -357,6 +357,18 @@ def test_what_is_told_with_an_alarm_of_a_device_is_not_of_another_trouble(
     assert "times as long" not in said
 
 
+def test_a_job_without_devices_has_none_in_its_incident(slow: Played, tmp_path: Path) -> None:
+    loop = slow.loop(tmp_path)
+    handling = loop.judge.handling
+    judged = handling._verdict
+    handling._verdict = lambda *given: dataclasses.replace(  # type: ignore[method-assign]
+        judged(*given), devices=("cpu", "marks")
+    )
+    loop.alarm("data-wait-up", slow.onset_ns, 1)
+    loop.traces()
+    assert loop.told[0][0].about.devices == ()
+
+
 def test_an_incident_begins_with_the_step_that_its_first_alarm_names(slow: Played, tmp_path: Path) -> None:
     loop = slow.loop(tmp_path)
     loop.alarm("data-wait-up", slow.onset_ns, 1, steps=(41, 48))
