@@ -112,6 +112,8 @@ def process(folder: Path, name: str, *words: str) -> Iterator[tuple[subprocess.P
                 running.kill()
                 running.wait(10)
         reader.join(5)
+        assert running.stdout is not None
+        running.stdout.close()
         log.close()
 
 

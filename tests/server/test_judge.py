@@ -13,6 +13,7 @@ from stepscope.model.alarm import About, Alarm
 from stepscope.model.batch import Lines
 from stepscope.model.mark import RankMarks
 from stepscope.server.judge import Judge, Worker
+from stepscope.server.judge.handling import UNCONFIRMED_NS
 from tests.agent.agents import until
 from tests.server.looping import NS, Loop, Made, Played, faulty, played
 
@@ -288,6 +289,19 @@ def test_a_server_that_was_killed_takes_up_its_incidents_and_tells_nothing_twice
     assert len(loop.told) == 2
     (incident,) = loop.incidents()
     assert len(incident.alarms) == 3
+
+    # The watch tells the loader anew, under another id, and ends it; of steps it tells nothing any more.
+    loop.judge.stop()
+    loop.judge = loop.another()
+    loop.judge.handling.resume()
+    again = loop.alarm("data-wait-up", slow.onset_ns + 2 * NS, 1)
+    loop.over(again)
+    assert loop.incidents()[0].ended_ns is None
+    loop.ahead_ns += UNCONFIRMED_NS
+    loop.judge.turn()
+    (incident,) = loop.incidents()
+    assert incident.ended_ns is not None
+    assert len(loop.told) == 2
 
 
 def test_what_cannot_be_diagnosed_is_still_an_incident(slow: Played, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from stepscope.model.batch import Samples
 from stepscope.model.error import InputError
 from stepscope.store.retention import DAY_NS, HOUR_NS, Retention
 from stepscope.store.store import Store
+from stepscope_sdk.ring_abi import kind_number
 from tests.store.made import BATCH_NS, HOST, START_NS, event, marks, request
 
 
@@ -73,6 +74,31 @@ def test_a_node_s_history_counts_over_jobs(tmp_path: Path) -> None:
     assert (mine.num_jobs, mine.num_slow, mine.num_slow_jobs) == (2, 2, 2)
     assert (mine.num_failed, mine.num_failed_jobs, mine.last_slow_ns) == (1, 1, START_NS + 2)
     assert nodes["elsewhere"].num_slow == 1
+    store.close()
+
+
+def test_a_killed_rank_is_a_failure_of_its_node_and_one_that_said_goodbye_is_none(tmp_path: Path) -> None:
+    store = Store.open(str(tmp_path), now_ns=lambda: START_NS)
+    killed = [marks(1, 0, 6, "a.ring", 0), marks(2, 0, 8, "b.ring", 1)]
+    store.keep([msgspec.structs.replace(each, is_alive=False) for each in killed])
+    (node,) = store.nodes()
+    # Two ranks of one run on one node are one failure, at the last mark of the first that fell silent.
+    assert (node.num_failed, node.num_failed_jobs, node.last_failed_ns) == (1, 1, killed[0].real_ns[-1])
+    ended = marks(3, 0, 6, "c.ring", 0)
+    ended.record_kind[-1] = kind_number("exit")
+    ended.identity["run"] = "r2"
+    store.keep([msgspec.structs.replace(ended, is_alive=False)])
+    assert store.nodes()[0].num_failed == 1
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("code", "num_failed"), [(79, 1), (48, 1), (119, 1), (74, 1), (13, 0), (31, 0), (43, 0), (45, 0), (63, 0)]
+)
+def test_an_xid_of_the_program_is_no_failure_of_the_node(tmp_path: Path, code: int, num_failed: int) -> None:
+    store = Store.open(str(tmp_path), now_ns=lambda: START_NS)
+    store.keep([event(1, "xid", code), event(2, "exit", None)])
+    assert sum(each.num_failed for each in store.nodes()) == num_failed
     store.close()
 
 

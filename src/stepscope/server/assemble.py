@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from stepscope.model.capture import CaptureDocument
 from stepscope.model.error import InputError, RefusedError, StepscopeError
 from stepscope.server.audit import Audit
 from stepscope.server.auth import Auth, TokenOf, read_tokens
@@ -228,6 +229,12 @@ def _count(feed: Feed, tally: Tally) -> None:
     def capture(what: Any) -> None:
         state = what.get("state") if isinstance(what, dict) else getattr(what, "state", None)
         tally.add("stepscope_server_captures_total", state=str(state or "unknown"))
+        if isinstance(what, CaptureDocument) and what.state in ("done", "failed"):
+            for name, cost in (
+                ("seconds", what.seconds), ("bytes", what.bytes),
+                ("stall_seconds", (what.stall_ns or 0) / 1e9),
+            ):  # fmt: skip
+                tally.add(f"stepscope_server_capture_{name}_total", cost or 0.0, job=what.job)
 
     feed.listen("alarm", alarm)
     feed.listen("incident", incident)

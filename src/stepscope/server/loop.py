@@ -67,6 +67,9 @@ def closed_loop(parts: Parts, stack: ExitStack, wanted: LoopWanted, err: Callabl
     notices = Notices(
         store, wanted.lines, Composed(store, wanted.link), now_ns, key=key, say=err,
         told=lambda id, at_ns: _told(parts, id, at_ns),
+        count=lambda channel, outcome: parts.tally.add(
+            "stepscope_server_notices_total", channel=channel, outcome=outcome
+        ),
     )  # fmt: skip
     stack.callback(worker.close)
     worker.start()

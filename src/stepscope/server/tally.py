@@ -26,6 +26,9 @@ METRICS: Mapping[str, tuple[Literal["counter", "gauge"], str]] = {
     "stepscope_server_incidents_total": ("counter", "Incidents that were opened."),
     "stepscope_server_cards_total": ("counter", "Cards that were told."),
     "stepscope_server_captures_total": ("counter", "Captures, by state."),
+    "stepscope_server_capture_seconds_total": ("counter", "Time of captured steps, by job."),
+    "stepscope_server_capture_bytes_total": ("counter", "Bytes of captured traces, by job."),
+    "stepscope_server_capture_stall_seconds_total": ("counter", "How long captures held ranks up, by job."),
     "stepscope_server_notices_total": ("counter", "Notices to channels, by channel and outcome."),
     "stepscope_server_audit_failures_total": ("counter", "Lines that the audit log could not take."),
 }  # fmt: skip

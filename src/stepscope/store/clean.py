@@ -20,10 +20,11 @@ class Cleaner:
         self._labels: dict[tuple[tuple[str, str], ...], dict[str, str] | None] = {}
         self._owners: dict[BatchOwner, BatchOwner | None] = {}
 
-    def __call__(self, batch: Batch) -> Batch:
-        """The same batch where there is nothing to remove."""
+    def __call__(self, batch: Batch, is_known: bool = False) -> Batch:
+        """The same batch where there is nothing to remove. `is_known`: its series have owners and labels of
+        which it is known that they hold none."""
         if isinstance(batch, Samples):
-            return self._samples(batch)
+            return self._samples(batch, is_known)
         changed: dict[str, Any] = {"host": self.text(batch.host), "labels": None}
         if isinstance(batch, Marks):
             del changed["labels"]
@@ -77,12 +78,12 @@ class Cleaner:
             self._owners[owner] = msgspec.structs.replace(owner, **texts) if texts else None
         return self._owners[owner] or owner
 
-    def _samples(self, batch: Samples) -> Samples:
+    def _samples(self, batch: Samples, is_known: bool) -> Samples:
         changed: dict[str, Any] = {"host": self.text(batch.host), "source": self.text(batch.source)}
         if batch.missing:
             changed["missing"] = [(self.text(name), self.text(why), num) for name, why, num in batch.missing]
         dirty: dict[int, Any] = {}
-        for place, each in enumerate(batch.series):
+        for place, each in enumerate(() if is_known else batch.series):
             labels, owner = self.labels(each.labels), self.owner(each.owner)
             if labels is not each.labels or owner is not each.owner:
                 dirty[place] = msgspec.structs.replace(each, labels=labels, owner=owner)

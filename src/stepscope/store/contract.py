@@ -70,7 +70,8 @@ class DeviceRow:
 @dataclass(frozen=True, slots=True)
 class NodeRow:
     """One node over all jobs: how often it was slow (alarms of its ranks or devices that named it) and how
-    often it failed (Xid, row remap, device vanished, rank killed), each in how many different jobs."""
+    often it failed (Xid of the hardware or its driver, row remap, device vanished, out of memory, ranks of a
+    run that were killed on it: once a run), each in how many different jobs."""
 
     host: str
     first_ns: int

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from stepscope.model.alarm import Alarm
+from stepscope.model.xid import xid
 from stepscope.store.contract import DeviceRow, NodeRow, RankRow, RunRow
 from stepscope.store.name import device_name
 from stepscope.store.piece import Piece
@@ -25,7 +26,9 @@ SHARED = ("namespace", "pod", "container", "scheduler_job", "task", "user", "fra
 FAILED = frozenset(
     ("xid", "device_vanished", "row_remap", "oom", "nvswitch_error", "nvlink_error", "pcie_error")
 )  # fmt: skip
-"""Events by which a node failed."""
+"""Events by which a node failed; of Xids only those that tell of the hardware or its driver."""
+HARDWARE = ("fatal", "degrade")
+"""Effects of such Xids: the others are faults of programs, or tell of what was repaired."""
 SLOW_LEVELS = ("performance", "task")
 _MOST_ALARMS = 100_000
 
@@ -166,15 +169,26 @@ class Inventory:
     def _tell_failed(self, nodes: dict[str, _Node]) -> None:
         names = ", ".join(f"'{each}'" for each in sorted(FAILED))
 
-        def read(cursor: Cursor, asked: list[Piece]) -> list[tuple[str, int, int]]:
-            sql = f"SELECT host, at_ns, labels FROM event WHERE what IN ({names}) ORDER BY at_ns"
+        def read(cursor: Cursor, asked: list[Piece]) -> list[tuple[str, int, int, str, int | None]]:
+            sql = f"SELECT host, at_ns, labels, what, code FROM event WHERE what IN ({names}) ORDER BY at_ns"
             return cursor.execute(sql).fetchall()
 
         labels = self._keeper.names.labels()
-        for host, at_ns, number in self._rows.look(read, []):
+        for host, at_ns, number, what, code in self._rows.look(read, []):
+            if what == "xid" and code is not None and xid(code).effect not in HARDWARE:
+                continue
             node = nodes.setdefault(host, _Node(at_ns, at_ns))
             node.failed.append(at_ns)
             node.failed_jobs.update(names_of(labels[number].get("job")))
+        # Ranks of one run that are killed on one node are one failure: the launcher kills the others.
+        killed: dict[tuple[str, str | None, str | None], int] = {}
+        for ring in list(self._keeper.rings.values()):
+            if ring.is_alive is False and ring.exit_ns is None and ring.last_ns is not None:
+                run = (ring.host, ring.text("job"), ring.text("run"))
+                killed[run] = min(killed.get(run, ring.last_ns), ring.last_ns)
+        for (host, job, _), at_ns in killed.items():
+            nodes[host].failed.append(at_ns)
+            nodes[host].failed_jobs.update(filter(None, [job]))
 
     def _tell_slow(
         self,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
+import threading
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -14,21 +15,33 @@ from stepscope.store import ring as rings
 from stepscope.store.clean import Cleaner
 from stepscope.store.contract import Kept
 from stepscope.store.database import Database
+from stepscope.store.layout import Layout
 from stepscope.store.name import Names, text_of
 from stepscope.store.ring import Ring
 from stepscope.store.schema import KINDS, MARK_COLUMNS
-from stepscope.store.wide import Block, Widener
+from stepscope.store.wide import Block, Widener, joined
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection as Cursor
 
 _I64 = 1 << 63
 MARK_FIELDS = ("number", "record_kind", "flags", "step", "mono_ns", "real_ns", "a", "b", "c")
+MOST_TOGETHER = 64
+"""Requests in one transaction."""
+
+
+@dataclass(slots=True, eq=False)
+class _Waiting:
+    """A request that waits for its turn, and what came of it."""
+
+    batches: Sequence[Batch]
+    kept: Kept | None = None
+    error: BaseException | None = None
 
 
 class Keeper:
     """What the store remembers of agents, rings and names, and the one way in. Whoever uses it holds the
-    database's lock."""
+    database's lock; `keep` takes it."""
 
     def __init__(self, database: Database) -> None:
         self._db = database
@@ -41,6 +54,8 @@ class Keeper:
         self.n = 0
         self.unknown: dict[str, int] = {}
         """Samples of signals that are not known; `""`: columns that make no sense."""
+        self._queue: list[_Waiting] = []
+        self._queue_lock = threading.Lock()
         self._clean = Cleaner()
         self._widen = Widener(self.names)
         self.load()
@@ -81,55 +96,111 @@ class Keeper:
             return [self.names.ids[kind][each] for each in texts]
 
     def keep(self, batches: Sequence[Batch]) -> Kept:
-        """As `contract.Store.keep`."""
+        """As `contract.Store.keep`. Requests that wait for one another go into one transaction: the disk is
+        waited for once, and each is answered after that."""
         if not batches:
             return Kept(0, ())
-        agent, told = batches[0].agent, batches[-1].seq
-        if any(each.agent != agent for each in batches):
+        if any(each.agent != batches[0].agent for each in batches):
             raise ValueError("batches of one agent are kept at a time")
-        last, newest = self.acks.get(agent, (0, 0))
-        new: list[Batch] = []
-        for each in batches:
-            if each.seq > last:
-                new.append(self._clean(each))
-                last = each.seq
-        if not new:
-            return Kept(told, ())
+        mine = _Waiting(batches)
+        with self._queue_lock:
+            self._queue.append(mine)
+        while mine.kept is None and mine.error is None:
+            with self._db.lock:  # whoever comes first takes along all that wait by then
+                if mine.kept is None and mine.error is None:
+                    with self._queue_lock:
+                        group, self._queue = self._queue[:MOST_TOGETHER], self._queue[MOST_TOGETHER:]
+                    self._together(group)
+        if mine.error is not None:
+            raise mine.error
+        assert mine.kept is not None
+        return mine.kept
+
+    def _together(self, group: Sequence[_Waiting]) -> None:
+        """Keep them all, or each by itself where that fails: one must not be refused for another's sake."""
+        try:
+            kept = self._kept(group)
+        except BaseException as error:  # noqa: BLE001  it is raised again in the thread that asked
+            if len(group) == 1:
+                group[0].error = error
+                return
+            for each in group:
+                self._together([each])
+        else:
+            for each, one in zip(group, kept, strict=True):
+                each.kept = one
+
+    def _kept(self, group: Sequence[_Waiting]) -> list[Kept]:
+        acks: dict[str, tuple[int, int]] = {}
+        news: list[list[tuple[Batch, Layout | None]]] = []
+        for each in group:
+            agent = each.batches[0].agent
+            last, newest = acks.get(agent) or self.acks.get(agent, (0, 0))
+            new: list[tuple[Batch, Layout | None]] = []
+            for batch in each.batches:
+                if batch.seq > last:
+                    layout = self._widen.known(batch) if isinstance(batch, Samples) else None
+                    new.append((self._clean(batch, layout is not None), layout))
+                    last = batch.seq
+            news.append(new)
+            if new:
+                acks[agent] = (last, newest)
+        all_new = [batch for new in news for batch, _ in new]
+        if not all_new:
+            return [Kept(each.batches[-1].seq, ()) for each in group]
         with self._db.writing() as cursor:
             self.n += 1
-            blocks = self._widen([each for each in new if isinstance(each, Samples)], self.unknown)
-            marked = [each for each in new if isinstance(each, Marks)]
-            fresh = self._marks(cursor, marked)
-            self._events(cursor, [each for each in new if isinstance(each, Happened)])
-            self._lines(cursor, [each for each in new if isinstance(each, Lines)])
-            for kind, block in blocks.items():
-                self._block(cursor, kind, block)
+            blocks: dict[str, list[Block]] = {}
+            num_samples = [0] * len(group)
+            for place, new in enumerate(news):
+                for batch, layout in new:
+                    if isinstance(batch, Samples):
+                        wide = self._widen(batch, layout, self.unknown)
+                        acks[batch.agent] = _later(acks[batch.agent], (b.newest_ns for b in wide.values()))
+                        for kind, block in wide.items():
+                            blocks.setdefault(kind, []).append(block)
+                            num_samples[place] += block.num_samples
+                    elif isinstance(batch, Marks | Lines):
+                        times = batch.real_ns if isinstance(batch, Marks) else batch.at_ns
+                        acks[batch.agent] = _later(acks[batch.agent], times)
+            fresh = self._marks(cursor, [each for each in all_new if isinstance(each, Marks)])
+            self._events(cursor, [each for each in all_new if isinstance(each, Happened)])
+            self._lines(cursor, [each for each in all_new if isinstance(each, Lines)])
+            for kind, parts in blocks.items():
+                self._block(cursor, kind, joined(parts))
             self.names.write(cursor)
-            newest = max(newest, _newest(new, blocks.values()))
-            cursor.execute("INSERT INTO ack VALUES (?, ?, ?, ?)", [agent, last, newest, self.n])
-        self.acks[agent] = (last, newest)
-        kept = tuple(fresh.get(each.seq, each) if isinstance(each, Marks) else each for each in new)
-        return Kept(told, kept, sum(each.num_samples for each in blocks.values()))
+            rows = [(agent, last, newest, self.n) for agent, (last, newest) in acks.items()]
+            places = ", ".join(["(?, ?, ?, ?)"] * len(rows))
+            cursor.execute(f"INSERT INTO ack VALUES {places}", [value for row in rows for value in row])
+        self.acks |= acks
+        return [
+            Kept(
+                each.batches[-1].seq,
+                tuple(fresh[id(batch)] if isinstance(batch, Marks) else batch for batch, _ in new),
+                num,
+            )
+            for each, new, num in zip(group, news, num_samples, strict=True)
+        ]
 
     def _block(self, cursor: Cursor, kind: str, block: Block) -> None:
         for signal in block.signals:
             if signal not in self.columns[kind]:
                 cursor.execute(f'ALTER TABLE raw_{kind} ADD COLUMN "{signal}" DOUBLE')
                 self.columns[kind].add(signal)
-        rows = block.columns  # noqa: F841  DuckDB reads it by its name
-        into = ", ".join(f'"{name}"' for name in (*block.columns, "n"))
-        chosen = ", ".join(f'"{name}"' for name in block.columns)
+        rows = block.all_columns()
+        into = ", ".join(f'"{name}"' for name in (*rows, "n"))
+        chosen = ", ".join(f'"{name}"' for name in rows)
         cursor.execute(f"INSERT INTO raw_{kind} ({into}) SELECT {chosen}, {self.n} FROM rows")
 
     def _marks(self, cursor: Cursor, batches: Sequence[Marks]) -> dict[int, Marks]:
-        """What is new of each batch, by its number."""
+        """What is new of each batch, by its identity: of two agents two may have one number."""
         found: dict[int, Marks] = {}
         parts: list[dict[str, Any]] = []
         touched: dict[int, Ring] = {}
         for batch in batches:
             if not rings.is_whole(batch):
                 self.unknown[""] = self.unknown.get("", 0) + len(batch.number)
-                found[batch.seq] = _some(batch, np.zeros(0, dtype=np.bool_))
+                found[id(batch)] = _some(batch, np.zeros(0, dtype=np.bool_))
                 continue
             key = (batch.host, batch.ring)
             ring = self.rings.get(key)
@@ -139,7 +210,7 @@ class Keeper:
             rings.take(ring, batch, is_new)
             touched[ring.id] = ring
             fresh = batch if is_new.all() else _some(batch, is_new)
-            found[batch.seq] = fresh
+            found[id(batch)] = fresh
             if fresh.number:
                 parts.append({"ring": [ring.id] * len(fresh.number), **_columns(fresh)})
         if touched:
@@ -198,12 +269,6 @@ def _some(batch: Marks, is_new: np.ndarray[Any, np.dtype[np.bool_]]) -> Marks:
     )
 
 
-def _newest(batches: Sequence[Batch], blocks: Iterable[Block]) -> int:
-    """The newest time of these, of rows alone: events may tell of the past or of nothing."""
-    times = [int(each.columns["at_ns"].max()) for each in blocks]
-    for each in batches:
-        if isinstance(each, Marks | Lines):
-            many = each.real_ns if isinstance(each, Marks) else each.at_ns
-            with contextlib.suppress(ValueError):
-                times.append(min(max(many), _I64 - 1))
-    return max(times, default=0)
+def _later(ack: tuple[int, int], times: Iterable[int]) -> tuple[int, int]:
+    """With the newest time of these, of rows alone: events may tell of the past or of nothing."""
+    return ack[0], max(ack[1], min(max(times, default=0), _I64 - 1))

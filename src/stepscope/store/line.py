@@ -258,7 +258,9 @@ def _split(signals: Sequence[str], columns: Columns, labels: Sequence[dict[str, 
     order = np.lexsort((columns["at_ns"], columns["source"], columns["owner"]))
     if not len(order):
         return
-    sorted_: dict[str, npt.NDArray[Any]] = {name: column[order] for name, column in columns.items()}
+    sorted_: dict[str, npt.NDArray[Any]] = columns
+    if (order[1:] < order[:-1]).any():  # a file's rows come in order
+        sorted_ = {name: column[order] for name, column in columns.items()}
     owner, source = sorted_["owner"], sorted_["source"]
     cuts = np.flatnonzero((np.diff(owner) != 0) | (np.diff(source) != 0)) + 1
     ends = [*cuts.tolist(), len(order)]

@@ -98,8 +98,7 @@ class Store:
             raise
 
     def keep(self, batches: Sequence[Batch]) -> Kept:
-        with self._db.lock:
-            return self._keeper.keep(batches)
+        return self._keeper.keep(batches)
 
     def last_seq(self, agent: str) -> int:
         """The last number of this agent that is kept, 0 where there is none."""

@@ -3,65 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.model.batch import BatchOwner, Samples
-from stepscope.model.signal import SIGNALS
+from stepscope.model.batch import BatchOwner, BatchSeries, Samples
+from stepscope.store.layout import END_NS, Layout, Part, layout_of, usable
 from stepscope.store.name import Names, text_of
-from stepscope.store.schema import KINDS
 
 Column = npt.NDArray[Any]
-_KIND = {**{kind: kind for kind in KINDS}, "disk": "link"}
+_MOST = 100_000
+_MOST_LAYOUTS = 16_384
 
 
 @dataclass(slots=True)
 class Block:
-    """Rows of one table: `columns` are those of `schema.FIXED` but for `n`, then signals (NaN: absent)."""
+    """Rows of one table: `columns` are those of `schema.FIXED` but for `n`; `matrix` has a row a signal (NaN:
+    absent)."""
 
     columns: dict[str, Column]
     signals: tuple[str, ...]
-    num_samples: int
+    matrix: npt.NDArray[np.float64]
 
-    def __len__(self) -> int:
-        return len(self.columns["at_ns"])
+    @property
+    def newest_ns(self) -> int:
+        return int(self.columns["at_ns"].max())
 
+    @property
+    def num_samples(self) -> int:
+        return int(np.count_nonzero(~np.isnan(self.matrix)))
 
-@dataclass(slots=True)
-class _Group:
-    """Signals that share owner, labels and times: rows from `start` on."""
-
-    start: int
-    owner: int
-    source: int
-    labels: int
-    window_ns: int
-    missing: int
-    at_ns: list[int]
-    signals: set[str] = field(default_factory=set)
+    def all_columns(self) -> dict[str, Column]:
+        """As DuckDB takes them, signals too."""
+        columns = {name: _absent(each) if name in _OPTIONAL else each for name, each in self.columns.items()}
+        return columns | dict(zip(self.signals, self.matrix, strict=True))
 
 
-@dataclass(slots=True)
-class _Table:
-    groups: list[_Group] = field(default_factory=list)
-    num_rows: int = 0
-    signals: dict[str, int] = field(default_factory=dict)
-    places: list[tuple[int, int, int]] = field(default_factory=list)
-    """(signal, first row, rows) of each series, beside its values."""
-    values: list[list[float]] = field(default_factory=list)
+_OPTIONAL = ("window_ns", "missing")
 
 
 class Widener:
-    """Remembers the numbers of owners and labels that come again and again."""
+    """Remembers the numbers of owners and labels that come again and again, and the layouts of sources."""
 
     def __init__(self, names: Names) -> None:
         self._names = names
         self._owners: dict[tuple[str, BatchOwner], int] = {}
         self._labels: dict[tuple[tuple[str, str], ...], int] = {}
+        self._layouts: dict[tuple[str, str, int], Layout] = {}
 
     def forget(self) -> None:
         """The numbers may be others now."""
@@ -72,6 +63,8 @@ class Widener:
         key = (host, owner)
         found = self._owners.get(key)
         if found is None:
+            if len(self._owners) >= _MOST:
+                self._owners.clear()
             found = self._owners[key] = self._names.id("owner", text_of([host, owner]))
         return found
 
@@ -79,109 +72,107 @@ class Widener:
         key = tuple(labels.items())
         found = self._labels.get(key)
         if found is None:
+            if len(self._labels) >= _MOST:
+                self._labels.clear()
             text = text_of(dict(sorted(labels.items())))
             found = self._labels[key] = self._names.id("labels", text)
         return found
 
-    def __call__(self, batches: Sequence[Samples], unknown: dict[str, int]) -> dict[str, Block]:
-        """Rows by table. `unknown` counts samples by signals that are not known, or whose columns make no
-        sense (`""`)."""
-        tables: dict[str, _Table] = {}
-        for batch in batches:
-            self._take(batch, tables, unknown)
-        return {kind: _block(table) for kind, table in tables.items() if table.num_rows}
+    def known(self, batch: Samples) -> Layout | None:
+        """The layout of this batch, where an earlier one had it: then its owners and labels are those of one
+        that held no secrets."""
+        found = self._layouts.get((batch.host, batch.source, len(batch.series)))
+        return found if found is not None and found.fits(batch.series) else None
 
-    def _take(self, batch: Samples, tables: dict[str, _Table], unknown: dict[str, int]) -> None:
+    def __call__(self, batch: Samples, layout: Layout | None, unknown: dict[str, int]) -> dict[str, Block]:
+        """Rows by table, of a batch without secrets; `layout` where it is known. `unknown` counts samples by
+        signals that are not known, or whose columns make no sense (`""`)."""
         source = self._names.id("source", text_of([batch.host, batch.source, batch.collect_ns, batch.lag_ns]))
         window = -1 if batch.window_ns is None else batch.window_ns
         missing = self._names.id("missing", text_of(batch.missing)) if batch.missing else -1
-        groups: dict[Any, list[_Group]] = {}
-        for each in batch.series:
-            signal, at_ns, value = each.signal, each.at_ns, each.value
-            num = len(value)
-            if signal not in SIGNALS or not num or len(at_ns) != num:
-                if num:
-                    name = signal if signal not in SIGNALS else ""
-                    unknown[name] = unknown.get(name, 0) + num
-                continue
-            labels = tuple(each.labels.items())
-            key = (each.owner, labels, at_ns[0], at_ns[-1], num)
-            mine = groups.get(key)
-            if mine is None:
-                mine = groups[key] = []
-            group = None
-            for one in mine:
-                if signal not in one.signals and one.at_ns == at_ns:
-                    group = one
-                    break
-            kind = _KIND.get(each.owner.kind, "link")
-            table = tables.get(kind)
-            if table is None:
-                table = tables[kind] = _Table()
-            if group is None:
-                if min(at_ns) < 0 or max(at_ns) >= 1 << 63:  # a time that none can be
-                    unknown[""] = unknown.get("", 0) + num
-                    continue
-                owner, who = self.owner(batch.host, each.owner), self.labels(each.labels)
-                group = _Group(table.num_rows, owner, source, who, window, missing, at_ns)
-                missing = -1  # said once a batch
-                mine.append(group)
-                table.groups.append(group)
-                table.num_rows += num
-            group.signals.add(signal)
-            place = table.signals.setdefault(signal, len(table.signals))
-            table.places.append((place, group.start, num))
-            table.values.append(value)
+        series: Sequence[BatchSeries] = batch.series
+        if layout is None:
+            series = usable(series, unknown)
+            layout = layout_of(series)
+            if len(series) == len(batch.series):
+                if len(self._layouts) >= _MOST_LAYOUTS:
+                    self._layouts.clear()
+                self._layouts[batch.host, batch.source, len(series)] = layout
+        found = {}
+        for part in layout.parts:
+            found[part.kind] = self._block(batch.host, series, part, source, window)
         if missing >= 0:
-            self._missing_alone(batch, tables, source, window, missing)
+            _tell_missing(found, missing) if found else self._missing_alone(
+                batch, found, source, window, missing
+            )
+        return found
+
+    def _block(self, host: str, series: Sequence[BatchSeries], part: Part, source: int, window: int) -> Block:
+        leaders = [series[place] for place in part.leaders]
+        lengths = np.array([len(each.at_ns) for each in leaders])
+        num_rows = int(lengths.sum())
+        starts = np.cumsum(lengths) - lengths
+        owners = np.array([self.owner(host, each.owner) for each in leaders], dtype=np.int32)
+        who = np.array([self.labels(each.labels) for each in leaders], dtype=np.int32)
+        matrix = np.full((len(part.signals), num_rows), np.nan)
+        num = lengths[part.group]
+        total = int(num.sum())
+        values = np.fromiter(
+            chain.from_iterable([series[place].value for place in part.series]), np.float64, total
+        )
+        begins = part.slot * num_rows + starts[part.group] - (np.cumsum(num) - num)
+        matrix.reshape(-1)[np.repeat(begins, num) + np.arange(total)] = values
+        matrix[np.isinf(matrix)] = np.nan
+        columns: dict[str, Column] = {
+            "at_ns": np.fromiter(chain.from_iterable([each.at_ns for each in leaders]), np.int64, num_rows),
+            "owner": np.repeat(owners, lengths),
+            "source": np.full(num_rows, source, dtype=np.int32),
+            "labels": np.repeat(who, lengths),
+            "window_ns": np.full(num_rows, window, dtype=np.int64),
+            "missing": np.full(num_rows, -1, dtype=np.int32),
+        }
+        return Block(columns, part.signals, matrix)
 
     def _missing_alone(
-        self, batch: Samples, tables: dict[str, _Table], source: int, window: int, missing: int
+        self, batch: Samples, found: dict[str, Block], source: int, window: int, missing: int
     ) -> None:
         """Nothing could be read at all: that is kept in a row without samples, at the last known moment."""
         last = max((each.at_ns[-1] for each in batch.series if each.at_ns), default=None)
-        if last is None or not 0 <= last < 1 << 63:
+        if last is None or not 0 <= last < END_NS:
             return
-        table = tables.setdefault("host", _Table())
         owner = self.owner(batch.host, BatchOwner(kind="host", host=batch.host))
-        group = _Group(table.num_rows, owner, source, self.labels({}), window, missing, [last])
-        table.groups.append(group)
-        table.num_rows += 1
+        columns: dict[str, Column] = {
+            "at_ns": np.array([last], dtype=np.int64),
+            "owner": np.array([owner], dtype=np.int32),
+            "source": np.array([source], dtype=np.int32),
+            "labels": np.array([self.labels({})], dtype=np.int32),
+            "window_ns": np.array([window], dtype=np.int64),
+            "missing": np.array([missing], dtype=np.int32),
+        }
+        found["host"] = Block(columns, (), np.zeros((0, 1)))
 
 
-def _block(table: _Table) -> Block:
-    groups, num_rows = table.groups, table.num_rows
-    lengths = np.fromiter((len(each.at_ns) for each in groups), np.int64, len(groups))
+def _tell_missing(found: dict[str, Block], missing: int) -> None:
+    """Said once a batch, in its first row."""
+    next(iter(found.values())).columns["missing"][0] = missing
 
-    def spread(name: str, kind: npt.DTypeLike) -> Column:
-        return np.repeat(np.array([getattr(each, name) for each in groups], dtype=kind), lengths)
 
-    starts = np.cumsum(lengths) - lengths
-    after_first = np.arange(num_rows) != np.repeat(starts, lengths)
-    at_ns = np.fromiter(chain.from_iterable(each.at_ns for each in groups), np.int64, num_rows)
-    columns: dict[str, Column] = {
-        "at_ns": at_ns,
-        "owner": spread("owner", np.int32),
-        "source": spread("source", np.int32),
-        "labels": spread("labels", np.int32),
-        "window_ns": _absent(spread("window_ns", np.int64)),
-        "missing": _absent(np.where(after_first, np.int32(-1), spread("missing", np.int32))),
-    }
-    matrix = np.full((len(table.signals), num_rows), np.nan)
-    num_samples = 0
-    if table.places:
-        place, start, num = np.array(table.places, dtype=np.int64).T
-        total = int(num.sum())
-        values = np.fromiter(chain.from_iterable(table.values), np.float64, total)
-        begins = np.cumsum(num) - num
-        matrix.reshape(-1)[np.repeat(place * num_rows + start - begins, num) + np.arange(total)] = values
-        infinite = np.isinf(matrix)
-        if infinite.any():
-            matrix[infinite] = np.nan
-        num_samples = int(np.count_nonzero(~np.isnan(matrix)))
-    names = tuple(table.signals)
-    columns |= {name: matrix[table.signals[name]] for name in names}
-    return Block(columns, names, num_samples)
+def joined(blocks: Sequence[Block]) -> Block:
+    """One after another."""
+    if len(blocks) == 1:
+        return blocks[0]
+    columns = {name: np.concatenate([each.columns[name] for each in blocks]) for name in blocks[0].columns}
+    signals = tuple(dict.fromkeys(chain.from_iterable(each.signals for each in blocks)))
+    if all(each.signals == signals for each in blocks):
+        return Block(columns, signals, np.concatenate([each.matrix for each in blocks], axis=1))
+    slot = {name: place for place, name in enumerate(signals)}
+    matrix = np.full((len(signals), len(columns["at_ns"])), np.nan)
+    begin = 0
+    for each in blocks:
+        end = begin + each.matrix.shape[1]
+        matrix[[slot[name] for name in each.signals], begin:end] = each.matrix
+        begin = end
+    return Block(columns, signals, matrix)
 
 
 def _absent(column: Column) -> Column:

@@ -54,16 +54,6 @@ class Line:
     sender: Sender
 
 
-@dataclass(slots=True)
-class Counts:
-    """For `/metrics`."""
-
-    num_sent: int = 0
-    num_failed: int = 0
-    num_silenced: int = 0
-    num_held: int = 0
-
-
 def prepared(
     notice: Notice, key: str, line: Line, text: Callable[[Notice, str], tuple[str, str]], secret: bytes
 ) -> Message:
@@ -80,8 +70,8 @@ def prepared(
 
 class Notices:
     """`take` from any thread; `start` and `stop` its own thread; or `step` by step, where a test turns the
-    clock. `key` is that of the pseudonyms. `told` hears of an incident that the first channel took, and
-    `say` of a message that was given up."""
+    clock. `key` is that of the pseudonyms. `told` hears of an incident that the first channel took, `say` of
+    a message that was given up, and `count` (channel; sent, failed, silenced or held) of each."""
 
     def __init__(
         self,
@@ -93,17 +83,17 @@ class Notices:
         key: bytes,
         told: Callable[[str, int], None] = lambda incident, at_ns: None,
         say: Callable[[str], None] = lambda line: None,
+        count: Callable[[str, str], None] = lambda channel, outcome: None,
         random_: random.Random | None = None,
     ) -> None:
         self._store, self._composer, self._now_ns = store, composer, now_ns
         self._lines = {each.settings.name: each for each in lines}
-        self._key, self._told, self._say = key, told, say
+        self._key, self._told, self._say, self._count = key, told, say, count
         self._random = random_ or random.Random()
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        self.counts = Counts()
         self._rows: dict[str, Queued] = {}
         self._limited: set[str] = set()
         self._before: dict[str, Incident] = {}
@@ -206,7 +196,7 @@ class Notices:
             # Told when the silence ends, if it still lasts then.
             is_over = notice.state in ("ended", "closed", "verified")
             if row.state != "silenced":
-                self.counts.num_silenced += 1
+                self._count(row.channel, "silenced")
             due = silence.end_ns if not is_over else now_ns + 1000 * HOUR_NS
             self._keep(msgspec.structs.replace(row, state="silenced", silence=silence.id, due_ns=due))
             return
@@ -225,16 +215,16 @@ class Notices:
             if held:
                 self._limited.add(row.channel)
             if failed.state == "failed":
-                self.counts.num_failed += 1
+                self._count(row.channel, "failed")
                 self._say(f"channel {row.channel}: a message was given up: {sent.why}")
             return
         done = msgspec.structs.replace(
             row, state="sent", sent_ns=now_ns, num_tries=row.num_tries + 1, why=None
         )
         self._keep(done)
-        self.counts.num_sent += 1
+        self._count(row.channel, "sent")
         for each in held:
-            self.counts.num_held += 1
+            self._count(row.channel, "held")
             self._keep(msgspec.structs.replace(each, state="held"))
         self._repeat(done)
         if row.event == "open":

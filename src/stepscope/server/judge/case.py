@@ -73,6 +73,8 @@ class Case:
     onset_step: int | None = None
     is_dismissed: bool = False
     num_reports: int = 0
+    unconfirmed: set[str] = field(default_factory=set)
+    """Alarms that held when an earlier server ended, and that no watch has told since."""
     traces: tuple[str, ...] = ()
     """Those that are here, while counters are waited for."""
     num_waits: int = 0
@@ -111,6 +113,19 @@ class Case:
         """When all its alarms were over; `None` while one holds."""
         ends = [each.end_ns for each in self.alarms.values()]
         return None if None in ends else max(end for end in ends if end is not None)
+
+    def heard(self, alarm: Alarm) -> None:
+        """This alarm, or one of its condition that an earlier server told under another id."""
+        self.alarms[alarm.id] = alarm
+        self.unconfirmed.discard(alarm.id)
+        for id in list(self.unconfirmed):
+            if self.alarms[id].condition == alarm.condition:
+                self.give_up(id, alarm.seen_ns)
+
+    def give_up(self, id: str, end_ns: int) -> None:
+        """An alarm that nobody tells any more is over."""
+        self.unconfirmed.discard(id)
+        self.alarms[id] = structs.replace(self.alarms[id], end_ns=end_ns)
 
     def stands(self, incident: Incident) -> Incident:
         """The incident with the alarms and the capture that this case has now."""

@@ -53,6 +53,8 @@ class Settings:
 
 
 USUAL = Settings()
+UNCONFIRMED_NS = 60 * S
+"""After a start: a condition that holds is told again long before."""
 
 
 class Handling:
@@ -75,6 +77,7 @@ class Handling:
         self.catalog = load_catalog()
         self.telling = Telling(store, feed, settings.lang, now_ns, notes_of, self._in_other_languages)
         self.cases: list[Case] = []
+        self._began_ns = 0
         self.num_incidents = self.num_joined = self.num_captures = self.num_failed = 0
 
     def resume(self) -> None:
@@ -83,6 +86,20 @@ class Handling:
             self.cases.append(case)
             if incident.told_ns is None and case.phase == "over":
                 self.telling.again(case, incident)
+
+    def tend(self) -> None:
+        """Alarms that an earlier server left, and that no watch tells again, are over: whatever they were of
+        ended while nobody looked."""
+        now = self.now_ns()
+        self._began_ns = self._began_ns or now
+        if now - self._began_ns < UNCONFIRMED_NS:
+            return
+        for case in self.cases:
+            if case.unconfirmed:
+                was = case.ended_ns
+                for id in list(case.unconfirmed):
+                    case.give_up(id, now)
+                self.note_end(case, was)
 
     def open(self, case: Case) -> None:
         if not case.is_opened:
@@ -93,7 +110,7 @@ class Handling:
     def join(self, case: Case, alarm: Alarm) -> None:
         self.num_joined += 1
         was = case.ended_ns
-        case.alarms[alarm.id] = alarm
+        case.heard(alarm)
         self.amend(case, f"alarm {alarm.condition} joins: {alarm.text}".rstrip(": "))
         self.note_end(case, was)
 

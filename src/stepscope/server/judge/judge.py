@@ -82,6 +82,7 @@ class Judge:
         """Everything that can be done now."""
         while self._drain() or self._advance():
             pass
+        self.handling.tend()
         for tick in self._ticks:
             tick()
 
@@ -155,7 +156,7 @@ class Judge:
         if mine is not None and not spell:
             was, before = mine.ended_ns, mine.alarms[alarm.id]
             onset = min(before.onset_ns, alarm.onset_ns)
-            mine.alarms[alarm.id] = msgspec.structs.replace(alarm, onset_ns=onset)
+            mine.heard(msgspec.structs.replace(alarm, onset_ns=onset))
             self.handling.note_end(mine, was)
             return
         if alarm.end_ns is not None or not alarm.pages or alarm.inhibited_by is not None:

@@ -24,11 +24,13 @@ def cases_of(store: Store, now_ns: int, cool_down_ns: int) -> list[tuple[Case, I
         is_old = incident.ended_ns is not None and now_ns - incident.ended_ns > cool_down_ns
         if incident.state == "closed" or is_old or not incident.alarms:
             continue
+        alarms = {each: _alarm(store, each, incident) for each in incident.alarms}
         case = Case(
             incident.id,
             incident.about.job,
             incident.about.run,
-            {each: _alarm(store, each, incident) for each in incident.alarms},
+            alarms,
+            unconfirmed={id for id, each in alarms.items() if each.end_ns is None},
             is_opened=True,
             phase="look" if incident.report is None else "over",
             captured=incident.capture,

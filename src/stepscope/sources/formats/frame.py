@@ -19,6 +19,7 @@ import msgspec
 
 from stepscope.model.batch import Batch
 from stepscope.model.error import InputError
+from stepscope.sources.formats.intern import decoded
 
 MAGIC = b"STEPSPUL"
 VERSION = 1
@@ -44,7 +45,6 @@ _GIVE = "give a spool that `stepscope agent` wrote"
 Bytes = bytes | mmap.mmap
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(Batch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +207,7 @@ def batch_of(frame: Frame, header: Header, name: str, body: bytes | None = None)
     place = f"byte {frame.start}"
     body = unpacked(frame, name) if body is None else body
     try:
-        batch = _decoder.decode(body)
+        batch = decoded(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as why:
         raise InputError(name, f"a batch that is not known ({why})", _GIVE, place) from why
     if batch.seq != frame.seq or batch.agent != header.agent:
