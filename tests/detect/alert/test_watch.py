@@ -199,6 +199,7 @@ def test_an_alarm_that_comes_again_is_the_same_and_about_those_of_now(loop: Loop
     assert again.id == first.id
     assert (first.about.ranks, again.about.ranks) == ((1,), (3,))
     assert again.onset_ns > first.onset_ns + 50 * NS
+    assert again.seen_ns > again.onset_ns
     assert again.end_ns is None
 
 
