@@ -49,7 +49,7 @@ class Book:
                 max(self.now_ns, each.onset_ns), each.severity, each.pages, _id(each.key, each.onset_ns),
             )  # fmt: skip
         if entry.end_ns is not None:
-            entry.begin_again(each.onset_ns, each.severity)
+            entry.begin_again(each.onset_ns, max(self.now_ns, each.onset_ns), each.severity)
         if SEVERITIES.index(each.severity) > SEVERITIES.index(entry.severity):
             entry.severity = each.severity
         entry.members[each.member] = entry.seen[each.member] = None

@@ -170,7 +170,9 @@ class HangWatch:
         mine = [
             e
             for e in run.ranks.values()
-            if e.is_alive is False and e.exit_code is None and again.get(e.rank, -1) <= (e.gone_ns or 0)
+            if e.is_alive is False
+            and e.exit_code is None
+            and (e.rank is None or again.get(e.rank, -1) <= (e.gone_ns or 0))
         ]
         if not mine:  # each was started again within its run, and makes steps
             self._doubts.pop(place, None)

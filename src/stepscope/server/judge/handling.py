@@ -328,9 +328,10 @@ class Handling:
     def _report(self, case: Case, traces: tuple[str, ...]) -> tuple[Report, Seen]:
         assert case.job is not None
         assert case.run is not None
+        range_, before_ns = self.settings.range, case.family.before_ns
         window, seen = window_for(
-            self.store, case.job, case.run, case.onset_ns, self.now_ns(),
-            is_speed=case.is_speed, traces=traces, range_=self.settings.range,
+            self.store, case.job, case.run, case.onset_ns, self.now_ns(), is_speed=case.is_speed,
+            traces=traces, range_=range_ if before_ns is None else replace(range_, before_ns=before_ns),
         )  # fmt: skip
         asked = Asked(lang=self.settings.lang, thresholds=self._thresholds() or None)
         case.looked = (window, asked)
