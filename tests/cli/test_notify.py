@@ -57,7 +57,7 @@ def test_a_test_that_cannot_be_sent_ends_with_4_and_says_why(tmp_path: Path) -> 
         (("--dry-run",), "", 2, "no [[channel]]; add one"),
         (("--dry-run",), "[[channel]", 2, "--config takes TOML"),
         (("--dry-run",), '[[channel]]\nkind = "pager"', 2, "kind 'pager' is none of"),
-        (("--dry-run", "/nowhere.json"), CONFIG, 3, "no report"),
+        (("--dry-run", "/nowhere.json"), CONFIG, 3, "cannot be read: no such file"),
     ],
     ids=["neither", "empty", "no-toml", "kind", "no-report"],
 )

@@ -73,6 +73,11 @@ class JudgeStore:
     def logs(self, job: str | None, run: str | None, start_ns: int, end_ns: int) -> tuple[Log, ...]:
         return tuple(logs_of(self._whole(start_ns, end_ns).lines, "stored", job))
 
+    def notes(
+        self, start_ns: int | None = None, end_ns: int | None = None
+    ) -> tuple[tuple[str, int, str], ...]:
+        return ()
+
     def stacks(self, job: str | None, run: str | None, start_ns: int, end_ns: int) -> tuple[Stack, ...]:
         return tuple(stacks_of_lines(self._whole(start_ns, end_ns).lines, job))
 

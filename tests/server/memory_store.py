@@ -38,6 +38,7 @@ class MemoryStore:
         self.docs: dict[tuple[str, str], Doc] = {}
         self.fails: Exception | None = None
         self.is_closed = False
+        self.faults: tuple[tuple[str, int, str], ...] = ()
         self.lock = threading.RLock()
 
     def keep(self, batches: Sequence[Batch]) -> Kept:
@@ -51,6 +52,11 @@ class MemoryStore:
             self.last[agent] = max(before, batches[-1].seq)
             num = sum(len(s.value) for each in fresh if isinstance(each, Samples) for s in each.series)
             return Kept(self.last[agent], fresh, num)
+
+    def notes(
+        self, start_ns: int | None = None, end_ns: int | None = None
+    ) -> tuple[tuple[str, int, str], ...]:
+        return self.faults
 
     def _marks(self, job: str | None = None, run: str | None = None) -> list[Marks]:
         return [

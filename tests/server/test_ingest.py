@@ -13,8 +13,10 @@ import msgspec
 import pytest
 
 from stepscope.model.batch import Samples
+from stepscope.server.auth import new_token
 from stepscope.server.limit import Limits
 from stepscope.sources.formats.frame import Header, pack_frame, pack_header
+from stepscope.store.error import AnotherAgentError
 from tests.agent.made import event, marked, node_second
 from tests.server.memory_store import MemoryStore
 from tests.server.served import Asked, body_of, serving
@@ -100,6 +102,12 @@ def test_a_kind_of_a_newer_agent_is_counted_and_acknowledged(server: Asked) -> N
     assert "stepscope_server_ingest_unknown_batches_total 1" in server.get("/metrics").body.decode()
 
 
+_MARK: dict[str, Any] = {
+    "kind": "marks", "ring": "r", "identity": {}, "names": [], "number": [1], "record_kind": [1],
+    "flags": [0], "step": [0], "mono_ns": [0], "real_ns": [0], "a": [0], "b": [0.0], "c": [0.0],
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(
     "batch",
     [
@@ -113,13 +121,45 @@ def test_a_kind_of_a_newer_agent_is_counted_and_acknowledged(server: Asked) -> N
             {"signal": "power_watts", "owner": {}, "at_ns": [1 << 62], "value": [1.0]}]},
         {"kind": "marks", "ring": "r", "identity": {}, "names": [], "number": [1 << 63], "record_kind": [1],
          "flags": [0], "step": [0], "mono_ns": [0], "real_ns": [0], "a": [0], "b": [0.0], "c": [0.0]},
+        _MARK | {"real_ns": [(1 << 63) - 1]},
+        _MARK | {"identity": {"world_size": (1 << 63) - 1}},
+        _MARK | {"ring": "../r"},
+        _MARK | {"host": "a/b"},
+        _MARK | {"identity": {"job": "j" * 1025}},
+        {"kind": "lines", "log": "nccl", "name": "", "at_ns": [], "text": [], "labels": {"job": "j" * 1025}},
+        {"kind": "samples", "source": "x", "series": [
+            {"signal": "power_watts", "owner": {"index": 1 << 63}, "at_ns": [1], "value": [1.0]}]},
     ],
-    ids=["lacks", "before 1970", "beyond 64 bits", "lines", "columns", "time", "number"],
+    ids=[
+        "lacks", "before 1970", "beyond 64 bits", "lines", "columns", "time", "number", "year 2262",
+        "a world", "a path", "a host", "a long job", "a label", "an index",
+    ],
 )  # fmt: skip
 def test_a_batch_that_no_agent_can_have_read_is_refused(server: Asked, batch: dict[str, Any]) -> None:
     said = server.ingest(pack_header(Header("strange", 1)) + _wire(batch, 7))
     assert said.status == 400, said.body
     assert "byte 64" in said.json["error"]
+
+
+def test_a_number_of_a_batch_beyond_62_bits_is_refused(server: Asked) -> None:
+    event_ = {"kind": "event", "at_ns": 1, "what": "x", "text": "y"}
+    said = server.ingest(pack_header(Header("strange", 1)) + _wire(event_, 1 << 63))
+    assert (said.status, "number" in said.json["error"]) == (400, True)
+
+
+def test_a_value_that_its_signal_cannot_have_is_told_as_missing(server: Asked) -> None:
+    series = [
+        {"signal": name, "owner": {"uuid": "GPU-1"}, "at_ns": [1, 2, 3], "value": value}
+        for name, value in (("compute_busy_ratio", [-1e18, 0.5, 2.0]), ("power_watts", [1e308, 5.0, 6.0]))
+    ]
+    batch = {"kind": "samples", "source": "x", "series": series}
+    heard: list[Any] = []
+    end = server.parts.feed.listen("batches", heard.append)
+    assert server.ingest(pack_header(Header("absurd", 1)) + _wire(batch, 1, "absurd")).status == 200
+    end()
+    ((told,),) = heard
+    assert [(each.at_ns, each.value) for each in told.series] == [([2], [0.5]), ([2, 3], [5.0, 6.0])]
+    assert told.missing == [("compute_busy_ratio", "out_of_range", 2), ("power_watts", "out_of_range", 1)]
 
 
 def test_another_content_type_is_refused(server: Asked) -> None:
@@ -145,6 +185,25 @@ def test_a_token_of_one_agent_ships_for_no_other() -> None:
         assert server.ingest(body_of(event("x"), agent="agent-2"), role="agent").status == 403
         assert server.ingest(body_of(event("x"), agent="agent-1"), role="viewer").status == 403
         assert server.ingest(body_of(event("x"), agent="agent-1")).status == 401
+
+
+def test_no_unbound_token_ships_for_an_agent_that_has_one_of_its_own() -> None:
+    with serving(has_tokens=True) as server:
+        assert server.ingest(body_of(event("x"), agent="agent-1"), role="agent").status == 200
+        _, bound = new_token("of-agent-1", "agent", 1, "agent-1")
+        server.parts.auth.set_stored([*server.parts.auth._stored.values(), bound])
+        said = server.ingest(body_of(event("y"), agent="agent-1", first=1 << 61), role="agent")
+        assert (said.status, said.json["error"]) == (403, "this agent has a token of its own")
+        assert server.ingest(body_of(event("x"), agent="agent-2"), role="agent").status == 200
+
+
+def test_marks_that_another_agent_ships_wait() -> None:
+    store = MemoryStore()
+    with serving(store=store) as server:
+        store.fails = AnotherAgentError("node")
+        said = server.ingest(body_of(event("x")))
+        assert (said.status, "another agent" in said.json["error"]) == (503, True)
+        assert "retry-after" in said.headers
 
 
 class _Slow(MemoryStore):

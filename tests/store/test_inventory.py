@@ -9,6 +9,7 @@ import pytest
 from stepscope.model.alarm import About, Alarm
 from stepscope.model.batch import Samples
 from stepscope.model.error import InputError
+from stepscope.model.incident import Incident
 from stepscope.store.retention import DAY_NS, HOUR_NS, Retention
 from stepscope.store.store import Store
 from stepscope_sdk.ring_abi import kind_number
@@ -74,6 +75,23 @@ def test_a_node_s_history_counts_over_jobs(tmp_path: Path) -> None:
     assert (mine.num_jobs, mine.num_slow, mine.num_slow_jobs) == (2, 2, 2)
     assert (mine.num_failed, mine.num_failed_jobs, mine.last_slow_ns) == (1, 1, START_NS + 2)
     assert nodes["elsewhere"].num_slow == 1
+    store.close()
+
+
+def test_an_incident_counts_once_for_each_node_that_its_card_names(tmp_path: Path) -> None:
+    store = Store.open(str(tmp_path), now_ns=lambda: START_NS)
+    store.keep([marks(1, 0, 4, "a.ring", rank=0)])
+    store.put("alarm", "1", alarm(1, About("llama", "r1")), at_ns=START_NS)  # of the whole job
+    store.put("alarm", "2", alarm(2, About("llama", "r1", (0,))), at_ns=START_NS)
+    incident = Incident(
+        id="i", about=About("llama", "r1", (0,)), severity="critical", title="slow", onset_ns=START_NS,
+        opened_ns=START_NS, alarms=("a1", "a2"),
+    )  # fmt: skip
+    assert [each.num_slow for each in store.nodes()] == [1]
+    store.put("incident", "i", msgspec.json.encode(incident), at_ns=START_NS)
+    assert [(each.num_slow, each.num_slow_jobs) for each in store.nodes()] == [(1, 1)]
+    store.remove("alarm", "2")
+    assert [each.num_slow for each in store.nodes()] == [1]
     store.close()
 
 

@@ -1,5 +1,10 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import threading
+import time
 from pathlib import Path
 
 import msgspec
@@ -24,6 +29,7 @@ from tests.store.made import (
     samples,
     value,
 )
+from tests.store.soak import ROOT
 
 END_NS = START_NS + 10 * DAY_NS
 
@@ -125,13 +131,32 @@ def test_a_secret_in_any_place_is_nowhere_in_the_folder(tmp_path: Path) -> None:
         assert not path.is_file() or SECRET.encode() not in path.read_bytes(), path
 
 
+HOLDS = """
+import sys
+from stepscope.store.store import Store
+store = Store.open(sys.argv[1], now_ns=lambda: 0)
+print("open", flush=True)
+sys.stdin.read()
+store.close()
+"""
+
+
 def test_a_second_process_is_refused_in_one_line(tmp_path: Path) -> None:
-    store = opened(tmp_path)
-    with pytest.raises(RefusedError, match="another stepscope server has this store open") as refused:
-        opened(tmp_path)
-    assert refused.value.exit_code == 5
-    store.keep(request(1))
-    store.close()
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
+    words = [sys.executable, "-c", HOLDS, str(tmp_path)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env) as first:
+        assert first.stdout is not None
+        assert first.stdout.readline() == "open\n"
+        second = subprocess.run(
+            words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False, env=env
+        )
+        assert "another stepscope server has this store open" in second.stderr.splitlines()[-1]
+        with pytest.raises(RefusedError) as refused:
+            opened(tmp_path)
+        assert refused.value.exit_code == 5
+        assert first.stdin is not None
+        first.stdin.close()
+        assert first.wait(60) == 0
     opened(tmp_path).close()
 
 
@@ -205,4 +230,56 @@ def test_a_key_that_is_shipped_line_by_line_is_kept_nowhere(tmp_path: Path) -> N
         for text in each.text
     ]
     assert found == ["[secret-removed]"] * 4 + ["step 7 done"]
+    store.close()
+
+
+def test_requests_that_wait_go_into_one_transaction_and_a_bad_one_is_refused_alone(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    store.keep(request(1))
+    before = store._keeper.n
+    others = [[msgspec.structs.replace(samples(2), agent=f"node-{n}", seq=1)] for n in range(6)]
+    results: dict[int, object] = {}
+    broken = store._keeper._events
+
+    def ask(place: int, batches: list[object]) -> None:
+        try:
+            results[place] = store.keep(batches)  # type: ignore[arg-type]
+        except StoreFullError as error:
+            results[place] = error
+
+    def refuses(cursor: object, happened: object) -> None:
+        if happened:
+            raise store._db.error("no such thing")
+        broken(cursor, happened)  # type: ignore[arg-type]
+
+    store._keeper._events = refuses  # type: ignore[method-assign,assignment]
+    bad = [msgspec.structs.replace(event(1), agent="bad")]
+    with store._db.lock:  # all come while another one writes
+        threads = [threading.Thread(target=ask, args=each) for each in enumerate([*others, bad])]
+        for each in threads:
+            each.start()
+        until = time.monotonic() + 30
+        while len(store._keeper._queue) < len(threads) and time.monotonic() < until:
+            time.sleep(0.005)
+    for each in threads:
+        each.join(60)
+    assert isinstance(results.pop(6), StoreFullError)
+    assert [each.num_samples for each in results.values()] == [2 * 3 * NUM_ROWS] * 6  # type: ignore[attr-defined]
+    assert store.last_seq("bad") == 0
+    assert all(store.last_seq(f"node-{n}") == 1 for n in range(6))
+    # Without the bad one: six agents, one number of a transaction.
+    more = [[msgspec.structs.replace(samples(3), agent=f"node-{n}", seq=2)] for n in range(6)]
+    before = store._keeper.n
+    with store._db.lock:
+        threads = [threading.Thread(target=ask, args=each) for each in enumerate(more)]
+        for each in threads:
+            each.start()
+        until = time.monotonic() + 30
+        while len(store._keeper._queue) < len(threads) and time.monotonic() < until:
+            time.sleep(0.005)
+    for each in threads:
+        each.join(60)
+    assert store._keeper.n == before + 1
+    found = counted(store.batches(None, None, START_NS + 2 * BATCH_NS, END_NS))
+    assert {len(values) for values in found.values()} == {6}
     store.close()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -76,11 +77,11 @@ def test_a_clock_an_hour_behind_waits(tmp_path: Path) -> None:
     store.close()
 
 
-def test_rows_and_rollups_are_what_was_sent_over_two_days_with_late_rows(tmp_path: Path) -> None:
-    store = filled(tmp_path, Clock(), 100, every=10)
+def test_rows_and_rollups_are_what_was_sent_over_more_than_a_day_with_late_rows(tmp_path: Path) -> None:
+    store = filled(tmp_path, Clock(), 84, every=12)
     store.close()
     assert any(name.startswith("minutes/") for name in sealed(tmp_path))
-    assert check(tmp_path, 100) == 100
+    assert check(tmp_path, 84) == 84
 
 
 def test_a_missing_rollup_is_found_by_the_check(tmp_path: Path) -> None:
@@ -94,7 +95,7 @@ def test_a_missing_rollup_is_found_by_the_check(tmp_path: Path) -> None:
 
 def test_what_is_too_old_goes_raw_rows_before_minutes_before_hours(tmp_path: Path) -> None:
     short = Retention(raw_ns=HOUR_NS, minutes_ns=2 * HOUR_NS, coarser_ns=30 * DAY_NS, reserve_bytes=0)
-    store = filled(tmp_path, Clock(), 30, short)
+    store = filled(tmp_path, Clock(), 30, short, every=6)
     store.tend()
     store.tend()
     hours = {name.split("/")[1] for name in sealed(tmp_path) if name.startswith("hours/")}
@@ -113,7 +114,7 @@ def test_what_is_too_old_goes_raw_rows_before_minutes_before_hours(tmp_path: Pat
 
 def test_a_bound_on_the_size_takes_the_oldest_raw_rows_first(tmp_path: Path) -> None:
     bound = Retention(most_bytes=60_000, reserve_bytes=0)
-    store = filled(tmp_path, Clock(), 40, bound)
+    store = filled(tmp_path, Clock(), 24, bound, every=6)
     store.tend()
     store.tend()
     left = sealed(tmp_path)
@@ -140,6 +141,39 @@ def test_a_damaged_file_is_named_once_and_the_rest_is_answered(tmp_path: Path) -
     assert "restore it from a copy" in told[0]
     assert store.lines(["power_watts"], START_NS, END_NS, 100)
     store.tend()
+    store.close()
+
+
+def test_rot_is_found_by_the_checksum_and_named_in_answers_of_its_window_alone(tmp_path: Path) -> None:
+    clock = Clock()
+    store = filled(tmp_path, clock, 12, Retention(reserve_bytes=0))
+    first = next(name for name in sealed(tmp_path) if "/device-" in name)
+    before = counted(store.batches(None, None, START_NS, END_NS))
+    whole = bytearray((tmp_path / first).read_bytes())
+    whole[len(whole) // 3] ^= 1
+    (tmp_path / first).write_bytes(whole)
+    after = counted(store.batches(None, None, START_NS, END_NS))
+    assert all(before[key] == values for key, values in after.items())  # nothing wrong, though less
+    assert min(at_ns for _, _, at_ns in after) == START_NS + HOUR_NS
+    ((code, _, text),) = store.notes(START_NS, START_NS + 1)
+    assert (code, first in text, "checksum" in text) == ("store_damage", True, True)
+    assert store.notes(START_NS + HOUR_NS, END_NS) == ()
+    store.close()
+
+
+def test_rot_that_changes_no_time_is_found_by_looking_again(tmp_path: Path) -> None:
+    clock = Clock()
+    store = filled(tmp_path, clock, 8, Retention(reserve_bytes=0))
+    first = tmp_path / next(name for name in sealed(tmp_path) if "/device-" in name)
+    store.batches(None, None, START_NS, END_NS)
+    there, whole = first.stat(), bytearray(first.read_bytes())
+    whole[len(whole) // 3] ^= 1
+    first.write_bytes(whole)
+    os.utime(first, ns=(there.st_atime_ns, there.st_mtime_ns))
+    store.batches(None, None, START_NS, END_NS)
+    assert store.notes() == ()
+    store.tend()
+    assert [code for code, _, _ in store.notes()] == ["store_damage"]
     store.close()
 
 

@@ -11,6 +11,7 @@ import dataclasses
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -23,6 +24,11 @@ from stepscope.offline.held import is_held, read_held
 from stepscope.offline.read import Read, refused, unreadable
 from stepscope.offline.served import read_served
 from stepscope.sources import file
+
+if TYPE_CHECKING:
+    from stepscope.model.mark import RankMarks
+    from stepscope.sources.catalog.sealed import SealedRead
+    from stepscope.sources.catalog.spool import SpoolRead
 
 _ADDRESS = re.compile(r"^[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 HOUR_NS = 3_600_000_000_000
@@ -156,14 +162,44 @@ def _of_spool(path: str, job: str | None) -> Read:
         raise  # the rest of the inputs cannot stand for the job that was asked for
     except StepscopeError as error:
         return refused(path, error, "telemetry")
+    return _of_batches(
+        path, found, marks_of_batches(found.marks, found.ends), FORMAT, found.content.num_bytes,
+        found.content.digest, found.end_ns,
+    )  # fmt: skip
+
+
+def _of_sealed(path: str, job: str | None) -> Read:
+    """Hours of a store are one input, however many files they are."""
+    from stepscope.sources.catalog.sealed import FORMAT, read_sealed
+    from stepscope.sources.catalog.spool import NoJob
+    from stepscope.sources.marks import marks_of_batches
+
+    try:
+        found = read_sealed(path, job)
+    except (NoJob, UsageError):
+        raise
+    except StepscopeError as error:
+        return refused(path, error, "telemetry")
+    return _of_batches(path, found, marks_of_batches(found.marks), FORMAT, found.num_bytes, None, None)
+
+
+def _of_batches(
+    path: str,
+    found: SpoolRead | SealedRead,
+    marks: Sequence[RankMarks],
+    format: str,
+    num_bytes: int,
+    digest: str | None,
+    read_ns: int | None,
+) -> Read:
+    """What was read of batches, as one input."""
     parts = tuple(tidy(part) for part in found.telemetry)
-    marks = tuple(marks_of_batches(found.marks, found.ends))
-    given = _input(parts, path, found.content.num_bytes, found.content.digest)
+    given = _input(parts, path, num_bytes, digest)
     starts = [each.start_ns for each in marks if each.start_ns is not None]
     ends = [each.last_ns for each in marks if each.last_ns is not None]
     given = msgspec.structs.replace(
         given,
-        format=FORMAT,
+        format=format,
         events=(given.events or 0) + sum(len(each.number) for each in found.marks),
         start_ns=min([*starts, *([given.start_ns] if given.start_ns is not None else [])], default=None),
         end_ns=max([*ends, *([given.end_ns] if given.end_ns is not None else [])], default=None),
@@ -177,27 +213,11 @@ def _of_spool(path: str, job: str | None) -> Read:
         path,
         telemetry=parts,
         logs=found.logs,
-        marks=marks,
+        marks=tuple(marks),
         stacks=found.stacks,
-        read_ns=found.end_ns,
+        read_ns=read_ns,
         known=known,
     )
-
-
-def _of_sealed(path: str, job: str | None) -> Read:
-    """Hours of a store are one input, however many files they are."""
-    from stepscope.sources.catalog.sealed import FORMAT, read_sealed
-    from stepscope.sources.catalog.spool import NoJob
-
-    try:
-        found, num_bytes = read_sealed(path, job)
-    except (NoJob, UsageError):
-        raise
-    except StepscopeError as error:
-        return refused(path, error, "telemetry")
-    parts = tuple(tidy(part) for part in found)
-    given = msgspec.structs.replace(_input(parts, path, num_bytes, None), format=FORMAT)
-    return Read(given, path, telemetry=parts, known=hosts_of_telemetry(parts))
 
 
 def _of_server(url: str, asked: Asked) -> Read:

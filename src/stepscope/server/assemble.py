@@ -137,6 +137,7 @@ def parts_of(store: Store, auth: Auth, wanted: Wanted, clock_ns: Callable[[], in
     tally, folder = Tally(), Path(wanted.data)
     feed = Feed()
     tally.watch("stepscope_server_store_bytes", _Sizes(folder))
+    tally.watch("stepscope_server_store_faults", lambda: _faults(store))
     _count(feed, tally)
     return Parts(
         store=store,
@@ -205,6 +206,13 @@ class _Sizes:
                 yield (("part", entry.name),), float(size)
 
 
+def _faults(store: Store) -> Iterable[tuple[Labels, float]]:
+    counts: dict[str, int] = {}
+    for code, num, _ in store.notes():
+        counts[code] = counts.get(code, 0) + num
+    return [((("code", code),), float(num)) for code, num in sorted(counts.items())]
+
+
 def _files(folder: str) -> Iterable[str]:
     for inside, _, names in os.walk(folder):
         yield from (os.path.join(inside, name) for name in names)
@@ -265,10 +273,17 @@ def _tend(store: Store, stack: ExitStack, err: Callable[[str], None]) -> None:
 
     def run() -> None:
         told = ""
+        noted: set[str] = set()
         while not stop.wait(TEND_S):
             try:
                 store.tend()
                 told = ""
+                for code, _, detail in store.notes():
+                    # What is counted changes with every request: it is told once.
+                    key = detail if code == "store_damage" else code
+                    if key not in noted:
+                        noted.add(key)
+                        err(detail)
             except Exception as error:  # noqa: BLE001  a loop that must live: the next turn tries again
                 line = f"{type(error).__name__}: {error}"
                 if line != told:

@@ -142,6 +142,11 @@ class Auth:
         with self._lock:
             self._stored = {each.sha256: each for each in tokens}
 
+    def is_bound(self, agent: str) -> bool:
+        """Whether a token is good for this agent alone: then no unbound one speaks for it."""
+        with self._lock:
+            return any(each.agent == agent for each in (*self._fixed.values(), *self._stored.values()))
+
     def who(self, authorization: str | None) -> Principal | None:
         """Whose header this is; `None` where it is nobody's."""
         if not self.is_on:

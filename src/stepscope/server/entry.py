@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from stepscope.model.batch import Batch, Lines, Marks, Samples
+from stepscope.model.batch import Batch, BatchOwner, BatchSeries, Lines, Marks, Samples
 from stepscope.model.error import InputError
+from stepscope.model.signal import SIGNALS
 from stepscope.server.limit import Limits
 from stepscope.sources.formats.frame import Fault, Frame, batch_of, frames_of, header_of, unpacked
 
@@ -18,6 +19,7 @@ NAME = "the body"
 _MEND = "send it again as it lies in the spool"
 _KINDS = frozenset(("samples", "marks", "event", "lines"))
 _LAST_NS = 1 << 62
+_INT64 = 1 << 63
 _COLUMNS = ("number", "record_kind", "flags", "step", "mono_ns", "real_ns", "a", "b", "c")
 
 
@@ -68,6 +70,8 @@ def entered(body: bytes, limits: Limits) -> Entered:
     for frame in frames_of(body, header, faults):
         if faults:
             break
+        if frame.seq >= _LAST_NS:
+            raise InputError(NAME, "a batch whose number none can be", _MEND, f"byte {frame.start}")
         data = _unpacked(frame, left)
         left -= len(data)
         found.last_seq = frame.seq
@@ -81,7 +85,7 @@ def entered(body: bytes, limits: Limits) -> Entered:
         why = _fault(batch)
         if why is not None:
             raise InputError(NAME, f"batch {frame.seq}: {why}", _MEND, f"byte {frame.start}")
-        found.batches.append(batch)
+        found.batches.append(_possible(batch) if isinstance(batch, Samples) else batch)
     if faults:
         what = "ends in the middle of a batch" if faults[0].is_cut else "a damaged frame, or one out of order"
         raise InputError(NAME, what, _MEND, f"byte {faults[0].start}")
@@ -112,32 +116,112 @@ def _is_unknown(data: bytes, agent: str, seq: int) -> bool:
 
 # ── what cannot be ──
 
+MOST_CHARACTERS = 1024
+"""Of the names by which things are asked for."""
+_LONG = f"a name of more than {MOST_CHARACTERS:,} characters"
+_NO_TIME = "a time that none can be"
+
 
 def _fault(batch: Batch) -> str | None:
     """Why a batch cannot be what an agent read; `None` where it can."""
+    if len(batch.host) > MOST_CHARACTERS:
+        return _LONG
+    if not batch.host or "/" in batch.host:
+        return "a host whose name is none"
     if isinstance(batch, Samples):
-        for series in batch.series:
-            if len(series.at_ns) != len(series.value):
-                return "columns of different length"
-            if series.at_ns and not 0 <= min(series.at_ns) <= max(series.at_ns) < _LAST_NS:
-                return "a time that none can be"
-        return None
+        return _fault_of_samples(batch)
     if isinstance(batch, Marks):
-        if len({len(getattr(batch, name)) for name in _COLUMNS}) > 1:
-            return "columns of different length"
-        if any(not _is_int64(getattr(batch, name)) for name in ("number", "step", "mono_ns", "real_ns", "a")):
-            return "a number beyond 64 bits"
-        return None
+        return _fault_of_marks(batch)
+    if any(len(each) > MOST_CHARACTERS for each in batch.labels.values()):
+        return _LONG
     if isinstance(batch, Lines):
         if len(batch.at_ns) != len(batch.text):
             return "columns of different length"
-        return None if _are_times(batch.at_ns) else "a time that none can be"
-    return None if _are_times([batch.at_ns]) else "a time that none can be"
+        return None if _are_times(batch.at_ns) else _NO_TIME
+    if batch.owner is not None and not _is_owner(batch.owner):
+        return "a number beyond 64 bits"
+    return None if _are_times([batch.at_ns]) else _NO_TIME
 
 
-def _is_int64(column: Sequence[int]) -> bool:
-    return not column or (min(column) >= -(1 << 63) and max(column) < 1 << 63)
+def _fault_of_samples(batch: Samples) -> str | None:
+    told = [each for each in (batch.window_ns, batch.collect_ns, batch.lag_ns) if each is not None]
+    if not _are_small([*told, *(num for _, _, num in batch.missing)]):
+        return "a number beyond 64 bits"
+    labels: dict[str, str] = {}
+    owner: BatchOwner | None = None
+    for series in batch.series:
+        if len(series.at_ns) != len(series.value):
+            return "columns of different length"
+        if series.at_ns and not 0 <= min(series.at_ns) <= max(series.at_ns) < _LAST_NS:
+            return _NO_TIME
+        if series.owner is not owner:  # neighbours share theirs
+            owner = series.owner
+            if not _is_owner(owner):
+                return "a number beyond 64 bits"
+        if series.labels is not labels:
+            labels = series.labels
+            if any(len(each) > MOST_CHARACTERS for each in labels.values()):
+                return _LONG
+    return None
+
+
+def _fault_of_marks(batch: Marks) -> str | None:
+    if len({len(getattr(batch, name)) for name in _COLUMNS}) > 1:
+        return "columns of different length"
+    if not _are_small(batch.step) or not _are_small((batch.num_lost,)):
+        return "a number beyond 64 bits"
+    if batch.a and not -_INT64 <= min(batch.a) <= max(batch.a) < _INT64:
+        return "a number beyond 64 bits"
+    if not all(_are_times(each) for each in (batch.number, batch.mono_ns, batch.real_ns)):
+        return _NO_TIME
+    if "/" in batch.ring:
+        return "a ring whose name is no file's"
+    for each in (batch.ring, *batch.identity.values()):
+        if isinstance(each, str) and len(each) > MOST_CHARACTERS:
+            return _LONG
+        if isinstance(each, int) and not _are_small((each,)):
+            return "a number beyond 64 bits"
+    return None
+
+
+def _is_owner(owner: BatchOwner) -> bool:
+    return _are_small([each for each in (owner.index, owner.pid) if each is not None])
+
+
+def _are_small(column: Sequence[int]) -> bool:
+    return not column or (min(column) > -_LAST_NS and max(column) < _LAST_NS)
 
 
 def _are_times(column: Sequence[int]) -> bool:
     return not column or (min(column) >= 0 and max(column) < _LAST_NS)
+
+
+_LARGE = 1e30
+"""No signal is larger."""
+_BOUNDS = {
+    name: (-_LARGE if each.least is None else each.least, _LARGE if each.most is None else each.most)
+    for name, each in SIGNALS.items()
+}
+_ANY = (-_LARGE, _LARGE)
+
+
+def _possible(batch: Samples) -> Samples:
+    """The batch without values that its signals cannot have: they are told as missing."""
+    changed: dict[int, BatchSeries] = {}
+    missing: dict[str, int] = {}
+    for place, each in enumerate(batch.series):
+        least, most = _BOUNDS.get(each.signal, _ANY)
+        if not each.value or (least <= min(each.value) and max(each.value) <= most):
+            continue
+        kept = [row for row in zip(each.at_ns, each.value, strict=True) if least <= row[1] <= most]
+        if len(kept) == len(each.value):
+            continue
+        missing[each.signal] = missing.get(each.signal, 0) + len(each.value) - len(kept)
+        changed[place] = msgspec.structs.replace(
+            each, at_ns=[at_ns for at_ns, _ in kept], value=[value for _, value in kept]
+        )
+    if not changed:
+        return batch
+    told = [*batch.missing, *((name, "out_of_range", num) for name, num in missing.items())]
+    series = [changed.get(place, each) for place, each in enumerate(batch.series)]
+    return msgspec.structs.replace(batch, series=[each for each in series if each.value], missing=told)

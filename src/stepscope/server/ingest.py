@@ -20,6 +20,7 @@ from stepscope.server.reply import Ask, Refusal, asker, refusal_of, reply
 from stepscope.server.route import needs, responses
 from stepscope.sources.formats.frame import CONTENT_TYPE
 from stepscope.store.contract import Kept
+from stepscope.store.error import AnotherAgentError
 
 RETRY_S = 5.0
 """After which a body that had no room is sent again."""
@@ -68,6 +69,8 @@ class Intake:
             raise refusal_of(error, 400) from error
         if who.agent is not None and who.agent != found.agent:
             raise Refusal(403, "the token is another agent's", "give this agent a token of its own")
+        if who.role == "agent" and who.agent is None and self._parts.auth.is_bound(found.agent):
+            raise Refusal(403, "this agent has a token of its own", "give it that token")
         kept = self._kept(found)
         self._count(found, kept)
         if kept is None or not found.batches or kept.seq >= found.batches[-1].seq:
@@ -80,6 +83,14 @@ class Intake:
             return None
         try:
             kept = self._parts.store.keep(found.batches)
+        except AnotherAgentError as error:
+            self._parts.tally.add("stepscope_server_refused_total", reason="agent")
+            raise Refusal(
+                503,
+                "another agent ships a ring of this body",
+                "end one of the two; the other one is taken once it is silent",
+                retry_s=RETRY_S,
+            ) from error
         except (OSError, StepscopeError) as error:
             self._parts.tally.add("stepscope_server_refused_total", reason="store")
             raise Refusal(

@@ -36,8 +36,8 @@ class Limits:
     """Agents whose long poll has a thread of its own; those beyond are asked again after a second."""
     poll_s: float = 60.0
     """The longest wait of a long poll."""
-    num_ingesting: int = 2
-    """Bodies that are unpacked and kept at the same time."""
+    num_ingesting: int = 8
+    """Bodies that are unpacked and kept at the same time: those that wait for the disk go there together."""
     num_ingest_waiting: int = 64
     """Bodies that wait for that; from half of it on agents are asked to wait, beyond it they are turned
     away."""

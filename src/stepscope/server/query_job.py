@@ -20,7 +20,7 @@ from stepscope.store.contract import RunRow
 
 T = TypeVar("T")
 MOST_CHARACTERS = 1024
-"""Of a name in a question: whatever an agent ships can be asked for."""
+"""As `entry` takes them in."""
 Word = Annotated[str, QueryParameter(min_length=1, max_length=MOST_CHARACTERS)]
 Id = Annotated[str, PathParameter(min_length=1, max_length=MOST_CHARACTERS)]
 After = Annotated[

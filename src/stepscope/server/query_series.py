@@ -26,6 +26,8 @@ from stepscope.server.window import spool_of
 from stepscope.sources.formats.frame import CONTENT_TYPE
 
 HOUR_NS = 3_600_000_000_000
+LEAST_AHEAD_S = 2.0
+"""By which a clock is told to be ahead."""
 STEP_SERIES = ("step_seconds", "data_wait_seconds", "tokens_per_second", "loss")
 Time = Annotated[str | None, QueryParameter(pattern=PATTERN, max_length=40, description=f"A time: {FORM}.")]
 Words = Annotated[list[str] | None, QueryParameter(max_items=256)]
@@ -82,7 +84,8 @@ async def series(
             )
             for each in lines
         ]
-        return shape.Series(start_ns=start_ns, end_ns=end_ns, lines=shown)
+        notes = [detail for _, _, detail in parts.store.notes(start_ns, end_ns)]
+        return shape.Series(start_ns=start_ns, end_ns=end_ns, lines=shown, notes=notes)
 
     return reply(request, await in_thread(state.querying, work))
 
@@ -112,6 +115,12 @@ async def steps(
     def work() -> shape.Steps:
         row = run_of(parts, job, run)
         start_ns, end_ns = window_ns(start, end, parts.clock_ns(), parts.limits, default_ns=HOUR_NS)
+        notes: list[str] = []
+        if end is None and row.last_ns >= end_ns:
+            ahead_s = (row.last_ns - end_ns) / 1e9
+            if ahead_s >= LEAST_AHEAD_S:
+                notes.append(f"the clock of a rank is {ahead_s:.0f} s ahead of the server's: set it")
+            end_ns = row.last_ns + 1
         marks = [
             each
             for each in parts.store.marks(row.job, row.run, start_ns, end_ns)
@@ -124,6 +133,7 @@ async def steps(
             end_ns=end_ns,
             ranks=[_columns(each, limit) for each in marks],
             is_cut=any(len(each.steps) > limit for each in marks),
+            notes=[*notes, *(detail for _, _, detail in parts.store.notes(start_ns, end_ns))],
         )
 
     return reply(request, await in_thread(state.querying, work))

@@ -135,6 +135,8 @@ class Series(Answer, frozen=True, kw_only=True):
     start_ns: int
     end_ns: int
     lines: list[Line]
+    notes: list[str] = []
+    """Files of the window that are damaged or gone: what they held is left out."""
 
 
 class StepColumns(Answer, frozen=True, kw_only=True):
@@ -163,6 +165,8 @@ class Steps(Answer, frozen=True, kw_only=True):
     ranks: list[StepColumns]
     is_cut: bool = False
     """Older steps of the window were left out."""
+    notes: list[str] = []
+    """As of series; and ranks whose clock is ahead."""
 
 
 class Event(Answer, frozen=True, kw_only=True):

@@ -22,6 +22,7 @@ METRICS: Mapping[str, tuple[Literal["counter", "gauge"], str]] = {
     "stepscope_server_streams_dropped_total": ("counter", "Streams that were ended: their reader is slow."),
     "stepscope_server_queue_depth": ("gauge", "What waits in a part of the server, by part."),
     "stepscope_server_store_bytes": ("gauge", "Bytes on the disk, by part of the store."),
+    "stepscope_server_store_faults": ("gauge", "Damaged files and batches that were left out, by code."),
     "stepscope_server_alarms_total": ("counter", "Alarms that began, by level."),
     "stepscope_server_incidents_total": ("counter", "Incidents that were opened."),
     "stepscope_server_cards_total": ("counter", "Cards that were told."),

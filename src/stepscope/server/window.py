@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from urllib.parse import quote
 
+from stepscope.model.batch import Batch, Happened
 from stepscope.model.error import UsageError
 from stepscope.server.moment import window_ns
 from stepscope.server.parts import Parts
@@ -47,7 +49,9 @@ def spool_of(
         raise Refusal(413, f"a raw window of more than {hours} hours", "ask for a shorter one (start, end)")
     pieces: list[bytes] = []
     size = 0
-    for batch in parts.store.batches(job, run, start_ns, end_ns):
+    batches = parts.store.batches(job, run, start_ns, end_ns)
+    notes = parts.store.notes(start_ns, end_ns)
+    for batch in (*batches, *_told(batches, notes, start_ns)):
         if not pieces:
             pieces.append(pack_header(Header(batch.agent, batch.seq)))
         pieces.append(pack_frame(batch))
@@ -58,3 +62,12 @@ def spool_of(
     if not pieces:
         raise Refusal(404, "nothing is kept of that window", "GET /api/v1/runs says when each run was")
     return b"".join(pieces), chosen
+
+
+def _told(batches: Sequence[Batch], notes: Sequence[tuple[str, int, str]], at_ns: int) -> Iterator[Happened]:
+    """What is damaged of the window, as events behind its last batch."""
+    if not batches:
+        return
+    last = batches[-1]
+    for seq, (code, num, detail) in enumerate(notes, last.seq + 1):
+        yield Happened(last.agent, seq, "", at_ns, code, detail, num)

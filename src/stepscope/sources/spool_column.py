@@ -161,6 +161,8 @@ class Whole:
         if gaps:
             count = sum(each.code or 1 for each in gaps)
             notes.append(("spool_gap", count, f"the agent gave up batches: {gaps[0].text}"))
+        damaged = {each.text: each.code or 1 for each in self.events if each.what == "store_damage"}
+        notes += [("store_damage", count, text) for text, count in damaged.items()]
         if self.unknown:
             names = ", ".join(sorted(self.unknown)[:3])
             notes.append(("spool_unknown", sum(self.unknown.values()), f"{_UNKNOWN} ({names})"))

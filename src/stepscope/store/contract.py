@@ -69,9 +69,9 @@ class DeviceRow:
 
 @dataclass(frozen=True, slots=True)
 class NodeRow:
-    """One node over all jobs: how often it was slow (alarms of its ranks or devices that named it) and how
-    often it failed (Xid of the hardware or its driver, row remap, device vanished, out of memory, ranks of a
-    run that were killed on it: once a run), each in how many different jobs."""
+    """One node over all jobs: how often it was slow (incidents, or alarms of none, that named it, its ranks
+    or devices) and how often it failed (Xid of the hardware or its driver, row remap, device vanished, out of
+    memory, ranks of a run that were killed on it: once a run), each in how many different jobs."""
 
     host: str
     first_ns: int
@@ -205,6 +205,14 @@ class Store(Protocol):
 
     def summarise_traces(self, job: str, run: str, capture: int) -> None:
         """Keep op summaries (`export ops`, at most a tenth of the size) in the place of whole traces."""
+        ...
+
+    def notes(
+        self, start_ns: int | None = None, end_ns: int | None = None
+    ) -> tuple[tuple[str, int, str], ...]:
+        """Faults of the store as notes of a source, (code, count, detail): damaged files, each once, of the
+        window alone where one is given; else also samples of signals that are not known, and batches that
+        another agent's host was named in."""
         ...
 
     def tend(self) -> None:

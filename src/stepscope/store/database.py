@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from stepscope.model.error import InputError, RefusedError, UsageError
 from stepscope.store.error import StoreFullError
-from stepscope.store.schema import TABLES, VERSION
+from stepscope.store.schema import ADDED, TABLES, VERSION
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection as Cursor
@@ -86,6 +86,8 @@ class Database:
         except self._duckdb.Error as error:
             raise InputError(path, f"DuckDB cannot open it ({first_line(error)})", _MEND) from error
         try:
+            # A picture of 90 days opens 90 files; what their ends say is a third of its time.
+            root.execute("SET GLOBAL parquet_metadata_cache = true")
             there = {str(row[0]) for row in root.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
             if not there >= set(TABLES):
                 root.execute("BEGIN")
@@ -94,6 +96,8 @@ class Database:
                 if "meta" not in there:
                     root.execute("INSERT INTO meta VALUES ('version', ?)", [str(VERSION)])
                 root.execute("COMMIT")
+            for name, column in ADDED.items():
+                root.execute(f"ALTER TABLE {name} ADD COLUMN IF NOT EXISTS {column}")
             found = root.execute("SELECT value FROM meta WHERE name = 'version'").fetchone()
         except self._duckdb.Error as error:
             root.close()

@@ -19,3 +19,18 @@ class StoreFullError(StepscopeError):
     def __reduce__(self) -> tuple[type[StoreFullError], tuple[str, str]]:
         """From one process to another: made again from its parts."""
         return type(self), (self.folder, self.why)
+
+
+class AnotherAgentError(StepscopeError):
+    """Marks of a ring that another agent of this host shipped before: they wait until that one is heard, and
+    counts, or is silent, and does not. To be sent again."""
+
+    exit_code = 5
+
+    def __init__(self, host: str) -> None:
+        self.host = host
+        super().__init__(f"{host}: another agent ships this ring; end one of the two, or wait")
+
+    def __reduce__(self) -> tuple[type[AnotherAgentError], tuple[str]]:
+        """From one process to another: made again from its parts."""
+        return type(self), (self.host,)

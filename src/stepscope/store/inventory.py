@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from stepscope.model.alarm import Alarm
+from stepscope.model.alarm import About, Alarm
+from stepscope.model.incident import Incident
 from stepscope.model.xid import xid
 from stepscope.store.contract import DeviceRow, NodeRow, RankRow, RunRow
 from stepscope.store.name import device_name
@@ -90,7 +92,17 @@ class Inventory:
                     if (name, run) not in of:
                         host = owners[owner][0]
                         found[name, run] = _seen(found.get((name, run)), name, run, host, first_ns, last_ns)
-        return tuple(sorted(found.values(), key=lambda each: (-each.start_ns, each.job, each.run)))
+        came = {  # a run did not begin after it came: where it says so, its clock is ahead
+            key: min(
+                (ring.came_ns for ring in rings if ring.came_ns is not None), default=found[key].start_ns
+            )
+            for key, rings in of.items()
+        }
+
+        def newest_first(key: tuple[str, str]) -> tuple[int, str, str]:
+            return -min(found[key].start_ns, came.get(key, found[key].start_ns)), *key
+
+        return tuple(found[key] for key in sorted(found, key=newest_first))
 
     def ranks(self, job: str, run: str) -> tuple[RankRow, ...]:
         """As `contract.Store.ranks`, by rank; a ring whose rank is not known is left out."""
@@ -196,24 +208,56 @@ class Inventory:
         hosts: Mapping[str, str],
         ranks: Mapping[tuple[str | None, str | None, int | None], str],
     ) -> None:
-        def read(cursor: Cursor, asked: list[Piece]) -> list[tuple[bytes]]:
-            sql = f"SELECT body FROM document WHERE kind = 'alarm' ORDER BY at_ns DESC LIMIT {_MOST_ALARMS}"
-            return cursor.execute(sql).fetchall()
+        def read(cursor: Cursor, asked: list[Piece]) -> tuple[list[tuple[bytes]], list[tuple[bytes]]]:
+            of = "SELECT body FROM document WHERE kind = '{}' ORDER BY at_ns DESC LIMIT {}"
+            alarms = cursor.execute(of.format("alarm", _MOST_ALARMS)).fetchall()
+            return alarms, cursor.execute(of.format("incident", _MOST_ALARMS)).fetchall()
 
-        for (body,) in self._rows.look(read, []):
-            try:
-                alarm = msgspec.json.decode(body, type=Alarm)
-            except msgspec.MsgspecError:
-                continue  # of another version
-            if alarm.level not in SLOW_LEVELS or not alarm.pages or alarm.inhibited_by is not None:
-                continue
-            about = alarm.about
-            named = {*about.hosts, *(hosts[each] for each in about.devices if each in hosts)}
-            named |= {ranks[key] for rank in about.ranks if (key := (about.job, about.run, rank)) in ranks}
-            for host in named:
-                node = nodes.setdefault(host, _Node(alarm.onset_ns, alarm.seen_ns))
-                node.slow.append(alarm.onset_ns)
-                node.slow_jobs.update(filter(None, [about.job]))
+        nothing: tuple[list[tuple[bytes]], list[tuple[bytes]]] = ([], [])
+        alarm_rows, incident_rows = self._rows.look(read, nothing)
+        alarms = {each.id: each for each in _decoded(alarm_rows, Alarm)}
+        # Once an incident and node: what its card names counts like what its alarms name.
+        told: dict[tuple[str, str], tuple[int, int, str | None]] = {}
+        incident_of: dict[str, str] = {}
+        for incident in _decoded(incident_rows, Incident):
+            incident_of |= dict.fromkeys(incident.alarms, incident.id)
+            mine = [alarms[each] for each in incident.alarms if each in alarms]
+            if any(_is_slow(each) for each in mine):
+                seen_ns = max(each.seen_ns for each in mine)
+                for host in _hosts_of(incident.about, hosts, ranks):
+                    told[incident.id, host] = (incident.onset_ns, seen_ns, incident.about.job)
+        for alarm in alarms.values():
+            if _is_slow(alarm):
+                for host in _hosts_of(alarm.about, hosts, ranks):
+                    key = (incident_of.get(alarm.id, alarm.id), host)
+                    told.setdefault(key, (alarm.onset_ns, alarm.seen_ns, alarm.about.job))
+        for (_, host), (onset_ns, seen_ns, job) in told.items():
+            node = nodes.setdefault(host, _Node(onset_ns, seen_ns))
+            node.slow.append(onset_ns)
+            node.slow_jobs.update(filter(None, [job]))
+
+
+_T = TypeVar("_T", Alarm, Incident)
+
+
+def _decoded(rows: Sequence[tuple[bytes]], kind: type[_T]) -> Iterator[_T]:
+    for (body,) in rows:
+        with contextlib.suppress(msgspec.MsgspecError):  # of another version
+            yield msgspec.json.decode(body, type=kind)
+
+
+def _is_slow(alarm: Alarm) -> bool:
+    return alarm.level in SLOW_LEVELS and alarm.pages and alarm.inhibited_by is None
+
+
+def _hosts_of(
+    about: About,
+    hosts: Mapping[str, str],
+    ranks: Mapping[tuple[str | None, str | None, int | None], str],
+) -> set[str]:
+    """Nodes that it names, or whose ranks or devices it names."""
+    named = {*about.hosts, *(hosts[each] for each in about.devices if each in hosts)}
+    return named | {ranks[key] for rank in about.ranks if (key := (about.job, about.run, rank)) in ranks}
 
 
 def _run(job: str, run: str, rings: list[Ring]) -> RunRow:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +15,14 @@ from stepscope.store import ring as rings
 from stepscope.store.clean import Cleaner
 from stepscope.store.contract import Kept
 from stepscope.store.database import Database
+from stepscope.store.home import Homes
 from stepscope.store.layout import Layout
 from stepscope.store.name import Names, text_of
 from stepscope.store.ring import Ring
 from stepscope.store.schema import KINDS, MARK_COLUMNS
-from stepscope.store.wide import Block, Widener, joined
+from stepscope.store.stretch import Stretches, has, joined, without_narrow
+from stepscope.store.wide import Block, Widener
+from stepscope.store.wide import joined as joined_blocks
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection as Cursor
@@ -28,6 +31,8 @@ _I64 = 1 << 63
 MARK_FIELDS = ("number", "record_kind", "flags", "step", "mono_ns", "real_ns", "a", "b", "c")
 MOST_TOGETHER = 64
 """Requests in one transaction."""
+MOST_GAPS = 64
+"""In an agent's numbers that are remembered."""
 
 
 @dataclass(slots=True, eq=False)
@@ -43,17 +48,23 @@ class Keeper:
     """What the store remembers of agents, rings and names, and the one way in. Whoever uses it holds the
     database's lock; `keep` takes it."""
 
-    def __init__(self, database: Database) -> None:
-        self._db = database
+    def __init__(self, database: Database, now_ns: Callable[[], int]) -> None:
+        self._db, self._now_ns = database, now_ns
         self.names = Names()
         self.rings: dict[tuple[str, str], Ring] = {}
         self.acks: dict[str, tuple[int, int]] = {}
         """Of each agent (last number, newest time of its rows)."""
+        self._held: dict[str, Stretches] = {}
+        """Of each agent the numbers that are here: a number far ahead keeps none out that lies before it."""
+        self.homes = Homes(now_ns)
         self.columns: dict[str, set[str]] = {}
         """Signals that a table of samples has a column of."""
+        self._next_ring = 0
         self.n = 0
         self.unknown: dict[str, int] = {}
         """Samples of signals that are not known; `""`: columns that make no sense."""
+        self.foreign: dict[tuple[str, str], int] = {}
+        """Batches that were left out, by (agent, another agent's host)."""
         self._queue: list[_Waiting] = []
         self._queue_lock = threading.Lock()
         self._clean = Cleaner()
@@ -69,10 +80,16 @@ class Keeper:
             rows = cursor.execute("SELECT arg_max(body, n) FROM ring GROUP BY id ORDER BY id").fetchall()
             found = [msgspec.json.decode(row[0], type=Ring) for row in rows]
             self.rings = {(each.host, each.ring): each for each in found}
+            self._next_ring = max((each.id for each in found), default=-1) + 1
+            self.homes.load(found)
             acks = cursor.execute(
-                "SELECT agent, max(seq), max(newest_ns), max(n) FROM ack GROUP BY agent"
+                "SELECT agent, max(seq), max(newest_ns), max(n), arg_max(held, n) FROM ack GROUP BY agent"
             ).fetchall()
-            self.acks = {agent: (seq, newest) for agent, seq, newest, _ in acks}
+            self.acks = {agent: (seq, newest) for agent, seq, newest, *_ in acks}
+            self._held = {
+                agent: msgspec.json.decode(held, type=Stretches) if held else [(1, seq)]
+                for agent, seq, _, _, held in acks
+            }
             self.n = max((row[3] for row in acks), default=0)
             self.columns = {kind: set() for kind in KINDS}
             described = cursor.execute(
@@ -94,6 +111,23 @@ class Keeper:
                         self.names.id(kind, each)
                     self.names.write(cursor)
             return [self.names.ids[kind][each] for each in texts]
+
+    def forget(
+        self, cursor: Cursor, names: dict[str, set[int]], ringed: Sequence[Ring], before_ns: int
+    ) -> None:
+        """Let go of names that no row has, of rings, and of agents not heard since, in the transaction that
+        is open."""
+        self.names.forget(cursor, names)
+        self._widen.forget()
+        for ring in ringed:
+            del self.rings[ring.host, ring.ring]
+        cursor.execute("DELETE FROM ring WHERE id IN (SELECT unnest(?))", [[each.id for each in ringed]])
+        silent = [agent for agent, (_, newest) in self.acks.items() if newest < before_ns]
+        for agent in silent:
+            del self.acks[agent]
+            self._held.pop(agent, None)
+        self.homes.forget(silent)
+        cursor.execute("DELETE FROM ack WHERE agent IN (SELECT unnest(?))", [silent])
 
     def keep(self, batches: Sequence[Batch]) -> Kept:
         """As `contract.Store.keep`. Requests that wait for one another go into one transaction: the disk is
@@ -132,22 +166,30 @@ class Keeper:
 
     def _kept(self, group: Sequence[_Waiting]) -> list[Kept]:
         acks: dict[str, tuple[int, int]] = {}
+        held: dict[str, Stretches] = {}
         news: list[list[tuple[Batch, Layout | None]]] = []
         for each in group:
             agent = each.batches[0].agent
+            self.homes.hear(agent, each.batches[0].host)
             last, newest = acks.get(agent) or self.acks.get(agent, (0, 0))
+            here = held.get(agent) or self._held.get(agent, [])
             new: list[tuple[Batch, Layout | None]] = []
+            came: Stretches = []
             for batch in each.batches:
-                if batch.seq > last:
-                    layout = self._widen.known(batch) if isinstance(batch, Samples) else None
-                    new.append((self._clean(batch, layout is not None), layout))
-                    last = batch.seq
+                if has(here, batch.seq) or has(came, batch.seq):
+                    continue
+                came = joined(came, [(batch.seq, batch.seq)])
+                layout = self._widen.known(batch) if isinstance(batch, Samples) else None
+                clean = self._clean(batch, layout is not None)
+                if self._is_admitted(clean):
+                    new.append((clean, layout))
             news.append(new)
-            if new:
-                acks[agent] = (last, newest)
-        all_new = [batch for new in news for batch, _ in new]
-        if not all_new:
+            if came:
+                acks[agent] = (max(last, came[-1][1]), newest)
+                held[agent] = without_narrow(joined(here, came), MOST_GAPS)
+        if not acks:
             return [Kept(each.batches[-1].seq, ()) for each in group]
+        all_new = [batch for new in news for batch, _ in new]
         with self._db.writing() as cursor:
             self.n += 1
             blocks: dict[str, list[Block]] = {}
@@ -167,12 +209,15 @@ class Keeper:
             self._events(cursor, [each for each in all_new if isinstance(each, Happened)])
             self._lines(cursor, [each for each in all_new if isinstance(each, Lines)])
             for kind, parts in blocks.items():
-                self._block(cursor, kind, joined(parts))
+                self._block(cursor, kind, joined_blocks(parts))
             self.names.write(cursor)
-            rows = [(agent, last, newest, self.n) for agent, (last, newest) in acks.items()]
-            places = ", ".join(["(?, ?, ?, ?)"] * len(rows))
+            rows = [
+                (agent, last, newest, self.n, text_of(held[agent])) for agent, (last, newest) in acks.items()
+            ]
+            places = ", ".join(["(?, ?, ?, ?, ?)"] * len(rows))
             cursor.execute(f"INSERT INTO ack VALUES {places}", [value for row in rows for value in row])
         self.acks |= acks
+        self._held |= held
         return [
             Kept(
                 each.batches[-1].seq,
@@ -181,6 +226,16 @@ class Keeper:
             )
             for each, new, num in zip(group, news, num_samples, strict=True)
         ]
+
+    def _is_admitted(self, batch: Batch) -> bool:
+        """Whether it is its agent's to send. AnotherAgentError where that is not known yet."""
+        ring = self.rings.get((batch.host, batch.ring)) if isinstance(batch, Marks) else None
+        if self.homes.admits(batch, ring):
+            return True
+        key = (batch.agent, batch.host)
+        if key in self.foreign or len(self.foreign) < MOST_TOGETHER:
+            self.foreign[key] = self.foreign.get(key, 0) + 1
+        return False
 
     def _block(self, cursor: Cursor, kind: str, block: Block) -> None:
         for signal in block.signals:
@@ -205,7 +260,9 @@ class Keeper:
             key = (batch.host, batch.ring)
             ring = self.rings.get(key)
             if ring is None:
-                ring = self.rings[key] = Ring(len(self.rings), batch.ring, batch.host, batch.agent)
+                ring = self.rings[key] = Ring(self._next_ring, batch.ring, batch.host, batch.agent)
+                ring.came_ns = self._now_ns()
+                self._next_ring += 1
             is_new = rings.fresh(ring, batch)
             rings.take(ring, batch, is_new)
             touched[ring.id] = ring

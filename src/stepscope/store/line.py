@@ -186,14 +186,19 @@ class Pictures:
             if pieces:
                 sql += f" UNION ALL SELECT {chosen} FROM {self._rows.pieces.relation(pieces)} WHERE {where}"
         bucket = _WIDTHS[resolution]
-        there = ", ".join(f"({own}, {first - bucket}, {last})" for own, (first, last) in owners.items())
+        joined = ""
+        if any(first - bucket >= start_ns or last < end_ns - 1 for first, last in owners.values()):
+            there = ", ".join(f"({own}, {first - bucket}, {last})" for own, (first, last) in owners.items())
+            joined = (
+                f"JOIN (VALUES {there}) w(o, first_ns, last_ns) "
+                "ON o = owner AND at_ns > first_ns AND at_ns <= last_ns "
+            )
         return {
             name: filled(column)
             for name, column in cursor.execute(
                 f"SELECT signal, owner, source, (at_ns - {start_ns}) // {width_ns} AS pixel, "
                 "min(least) AS least, arg_min(at_ns, least) AS least_ns, max(most) AS most, "
-                f"arg_max(at_ns, most) AS most_ns FROM ({sql}) JOIN (VALUES {there}) w(o, first_ns, last_ns) "
-                "ON o = owner AND at_ns > first_ns AND at_ns <= last_ns "
+                f"arg_max(at_ns, most) AS most_ns FROM ({sql}) {joined}"
                 "GROUP BY signal, owner, source, pixel ORDER BY signal, owner, source, pixel"
             )
             .fetchnumpy()
@@ -253,7 +258,7 @@ def _joined(parts: Sequence[_Part]) -> _Part:
     return _Part(parts[-1].signal, parts[-1].owner, parts[-1].labels, at_ns[order], least[order], most[order])
 
 
-def _split(signals: Sequence[str], columns: Columns, labels: Sequence[dict[str, str]]) -> Iterator[_Part]:
+def _split(signals: Sequence[str], columns: Columns, labels: Mapping[int, dict[str, str]]) -> Iterator[_Part]:
     """Series of raw rows; of two sources of a signal the one with more samples."""
     order = np.lexsort((columns["at_ns"], columns["source"], columns["owner"]))
     if not len(order):

@@ -1,8 +1,9 @@
 """Sealed files: Parquet that appears whole or not at all, and the list of those that count.
 
-A file counts once the transaction that names it in `piece` is on the disk; what the list does not name is a
-leftover of a kill and is removed at the start. Files that are no longer named stay for a while: a reader may
-still hold a list that has them.
+The name of a file ends in the CRC-32 of its bytes: Parquet that is damaged within a page reads as other
+data. A file counts once the transaction that names it in `piece` is on the disk; what the list does not name
+is a leftover of a kill and is removed at the start. Files that are no longer named stay for a while: a reader
+may still hold a list that has them.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from stepscope.sources.sum import is_sound, summed
 from stepscope.store.database import Database, first_line
 from stepscope.store.error import StoreFullError
 
@@ -27,6 +29,8 @@ _TEMPORARY = ".part"
 _ROW_GROUP = 16384
 """Rows: a device's hour at 1 Hz is a quarter, so that one device of many is found without the others."""
 _COMPACT_LEVEL = 6
+_LOOK_BYTES = 16 << 20
+"""That are read anew at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +53,11 @@ class Pieces:
     def __init__(self, database: Database, point: Callable[[str], None]) -> None:
         self._db, self.point = database, point
         self.folder = database.folder
-        self._damaged: dict[str, str] = {}
+        self._damaged: dict[str, tuple[str, Piece]] = {}
+        self._sound: dict[str, tuple[int, int]] = {}
+        """Path -> (time of change, inode) of the file whose checksum was found right."""
         self._doomed: list[str] = []
+        self._due: list[str] = []
         self._lock = threading.Lock()
         for name in (HOURS, MINUTES, TRACES):
             os.makedirs(os.path.join(self.folder, name), exist_ok=True)
@@ -69,12 +76,21 @@ class Pieces:
         if piece.path in self._damaged:
             return False
         try:
-            size = os.path.getsize(self.whole(piece.path))
-        except OSError:
-            self._tell(piece.path, "it is gone")
+            found = os.stat(self.whole(piece.path))
+            if found.st_size != piece.num_bytes:
+                self._tell(piece, f"it has {found.st_size:,} bytes and not {piece.num_bytes:,}")
+                return False
+            stamp = (found.st_mtime_ns, found.st_ino)
+            if self._sound.get(piece.path) != stamp:
+                if not is_sound(self.whole(piece.path)):
+                    self._tell(piece, "its checksum is wrong")
+                    return False
+                self._sound[piece.path] = stamp
+        except FileNotFoundError:
+            self._tell(piece, "it is gone")
             return False
-        if size != piece.num_bytes:
-            self._tell(piece.path, f"it has {size:,} bytes and not {piece.num_bytes:,}")
+        except OSError as error:
+            self._tell(piece, f"it cannot be read ({error.strerror})")
             return False
         return True
 
@@ -86,20 +102,46 @@ class Pieces:
                 path = literal(self.whole(piece.path))
                 cursor.execute("SELECT count(COLUMNS(*)) FROM read_parquet(?)", [path]).fetchall()
             except self._db.error as error:
-                self._tell(piece.path, f"DuckDB cannot read it ({first_line(error)})")
+                self._tell(piece, f"DuckDB cannot read it ({first_line(error)})")
                 found = True
         return found
 
-    def _tell(self, path: str, why: str) -> None:
+    def _tell(self, piece: Piece, why: str) -> None:
         with self._lock:
-            self._damaged.setdefault(path, why)
+            self._damaged.setdefault(piece.path, (why, piece))
 
-    def notes(self) -> tuple[tuple[str, int, str], ...]:
-        """Damaged files as notes of a source: (code, count, detail)."""
+    def look_again(self, cursor: Cursor) -> None:
+        """Read files anew, those first that were not read for longest, so that all are within some days:
+        what rots on the disk changes no time."""
+        rows = cursor.execute(
+            "SELECT path, kind, start_ns, end_ns, num_rows, num_bytes FROM piece"
+        ).fetchall()
+        pieces = {row[0]: Piece(*row) for row in rows}
+        with self._lock:
+            for path in [each for each in self._sound if each not in pieces]:
+                del self._sound[path]
+            self._due = [each for each in self._due if each in pieces] or sorted(pieces)
+            left = _LOOK_BYTES
+            looked = []
+            while self._due and left > 0:
+                looked.append(pieces[self._due.pop()])
+                left -= looked[-1].num_bytes
+        for piece in looked:
+            self._sound.pop(piece.path, None)
+            self._is_there(piece)
+
+    def notes(
+        self, start_ns: int | None = None, end_ns: int | None = None
+    ) -> tuple[tuple[str, int, str], ...]:
+        """Damaged files, of this window alone, as notes of a source: (code, count, detail)."""
         mend = "restore it from a copy, the rest is used"
         with self._lock:
             found = sorted(self._damaged.items())
-        return tuple(("store_damage", 1, f"{path}: {why}; {mend}") for path, why in found)
+        return tuple(
+            ("store_damage", 1, f"{path}: {why}; {mend}")
+            for path, (why, piece) in found
+            if (start_ns is None or piece.end_ns > start_ns) and (end_ns is None or piece.start_ns < end_ns)
+        )
 
     def relation(self, pieces: Sequence[Piece]) -> str:
         """What stands behind FROM to read these; columns that a file lacks are absent in its rows."""
@@ -112,9 +154,9 @@ class Pieces:
         """The path of a file, as the system takes it."""
         return os.path.join(self.folder, path)
 
-    def write(self, cursor: Cursor, select: str, path: str, names: Sequence[object] = ()) -> int:
-        """Put what a query gives into a file of this name: its bytes. It is on the disk, and no part of the
-        store yet. StoreFullError where it cannot be written."""
+    def write(self, cursor: Cursor, select: str, path: str, names: Sequence[object] = ()) -> tuple[str, int]:
+        """Put what a query gives into a file of this name with its checksum behind: (path, bytes). It is on
+        the disk, and no part of the store yet. StoreFullError where it cannot be written."""
         self._db.has_room()
         whole = self.whole(path)
         temporary = whole + _TEMPORARY
@@ -129,11 +171,13 @@ class Pieces:
             self.point("written")
             _sync(temporary)
             self.point("synced")
+            path = summed(path, temporary)
+            whole = self.whole(path)
             os.replace(temporary, whole)
             _sync(os.path.dirname(whole))
             _sync(os.path.dirname(os.path.dirname(whole)))
             self.point("renamed")
-            return os.path.getsize(whole)
+            return path, os.path.getsize(whole)
         except (OSError, self._db.error) as error:
             for leftover in (temporary, whole):
                 with contextlib.suppress(OSError):
@@ -175,6 +219,8 @@ class Pieces:
     def sweep(self) -> None:
         """Remove what was doomed before the last call."""
         with self._lock:
+            for path in self._doomed:
+                self._sound.pop(path, None)
             doomed, self._doomed = self._doomed, []
             for path in doomed:
                 self._damaged.pop(path, None)

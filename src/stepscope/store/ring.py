@@ -10,9 +10,11 @@ import numpy.typing as npt
 
 from stepscope.model.batch import Marks
 from stepscope.model.trace import I64
+from stepscope.store.stretch import joined
 from stepscope_sdk.ring_abi import kind_number
 
 MOST_STRETCHES = 4096
+_MOST_RANKS = 1 << 31
 _EXIT = kind_number("exit")
 _WORLD = kind_number("world")
 
@@ -33,6 +35,8 @@ class Ring(msgspec.Struct, omit_defaults=True):
     is_alive: bool | None = None
     exit_ns: int | None = None
     num_lost: int = 0
+    came_ns: int | None = None
+    """When it came here first, by the server's clock; `None` where an earlier version kept it."""
 
     def text(self, name: str) -> str | None:
         """A field of its identity, as a label would have it; `None` where it is not known."""
@@ -114,22 +118,13 @@ def take(ring: Ring, batch: Marks, is_new: npt.NDArray[np.bool_]) -> None:
             ring.exit_ns = batch.real_ns[row]
         else:
             told = {"world_size": float(batch.a[row]), "rank": batch.b[row], "local_rank": batch.c[row]}
-            known = {name: int(value) for name, value in told.items() if value == value and value >= 0}
+            known = {name: int(value) for name, value in told.items() if 0 <= value < _MOST_RANKS}
             ring.identity = {**ring.identity, **known}
 
 
 def _joined(held: list[tuple[int, int]], number: I64) -> list[tuple[int, int]]:
     cuts = np.flatnonzero(np.diff(number) > 1) + 1
-    runs = [(int(part[0]), int(part[-1])) for part in np.split(number, cuts)]
-    if held and runs[0][0] > held[-1][1]:
-        found = list(held)
-    else:
-        runs, found = sorted([*held, *runs]), []
-    for first, last in runs:
-        if found and first <= found[-1][1] + 1:
-            found[-1] = (found[-1][0], max(found[-1][1], last))
-        else:
-            found.append((first, last))
+    found = joined(held, [(int(part[0]), int(part[-1])) for part in np.split(number, cuts)])
     if len(found) > MOST_STRETCHES:  # a ring so torn: the oldest gaps are given up, nothing comes into them
         cut = len(found) - MOST_STRETCHES
         found = [(found[0][0], found[cut][1]), *found[cut + 1 :]]

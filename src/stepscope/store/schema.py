@@ -32,7 +32,7 @@ _ROLLUP = (
 TABLES: dict[str, str] = {
     "meta": "name VARCHAR, value VARCHAR",
     "name": "kind VARCHAR, id INTEGER, text VARCHAR",
-    "ack": "agent VARCHAR, seq BIGINT, newest_ns BIGINT, n BIGINT",
+    "ack": "agent VARCHAR, seq BIGINT, newest_ns BIGINT, n BIGINT, held VARCHAR",
     "ring": "id INTEGER, body VARCHAR, n BIGINT",
     "event": "at_ns BIGINT, host VARCHAR, what VARCHAR, text VARCHAR, code BIGINT, owner VARCHAR, "
     "labels INTEGER, agent VARCHAR, n BIGINT",
@@ -50,3 +50,5 @@ TABLES: dict[str, str] = {
     "trace": "job VARCHAR, run VARCHAR, capture BIGINT, ring VARCHAR, rank BIGINT, path VARCHAR, "
     "is_whole BOOLEAN, num_bytes BIGINT, at_ns BIGINT",
 }
+ADDED = {"ack": "held VARCHAR"}
+"""Columns that files of this version may lack: added where they do."""

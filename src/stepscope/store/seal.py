@@ -18,6 +18,7 @@ from stepscope.store.forget import Forgetter
 from stepscope.store.keep import Keeper
 from stepscope.store.moment import hour_name
 from stepscope.store.piece import HOURS, MINUTES, Piece, Pieces, literal
+from stepscope.store.prune import Pruner
 from stepscope.store.retention import DAY_NS, HOUR_NS, Retention
 from stepscope.store.schema import KINDS, LINE_COLUMNS, MARK_COLUMNS, ROLLUP_COLUMNS, SEALED
 from stepscope.store.step import StepReader
@@ -43,6 +44,7 @@ class Sealer:
         self._db, self._keeper, self._pieces = database, keeper, pieces
         self._retention, self._now_ns, self._steps = retention, now_ns, steps
         self._forgetter = Forgetter(database, pieces, retention)
+        self._pruner = Pruner(database, keeper, pieces, retention)
         self._lock = threading.Lock()
 
     def as_of_ns(self) -> int:
@@ -66,6 +68,8 @@ class Sealer:
                 for start in self._whole_days(cursor, as_of):
                     self._compact(cursor, start)
                 self._forgetter.forget(cursor, as_of)
+                self._pruner.prune(cursor, as_of)
+                self._pieces.look_again(cursor)
             finally:
                 cursor.close()
 
@@ -100,7 +104,7 @@ class Sealer:
             return
         signals = self._signals(cursor, kind, rows)
         path = f"{HOURS}/{hour_name(start)}/{kind}-{n}.parquet"
-        num_bytes = self._pieces.write(cursor, self._select(kind, signals, rows), path)
+        path, num_bytes = self._pieces.write(cursor, self._select(kind, signals, rows), path)
         piece = Piece(path, kind, start, end, num_rows, num_bytes, signals)
         is_rolled = self._roll(cursor, piece)
         with self._db.writing(cursor):
@@ -158,8 +162,10 @@ class Sealer:
             columns = [f"r.{name}" for name in LINE_COLUMNS] + ["labels.text AS labels_text"]
             order = "r.host, r.log, r.name, r.at_ns"
         else:
-            joins, order = "", "r.ring, r.number"
-            columns = [f"r.{name}" for name in MARK_COLUMNS]
+            said = "SELECT id, arg_max(body, n) AS text FROM ring GROUP BY id"
+            joins = f"LEFT JOIN ({said}) ring ON ring.id = r.ring"
+            columns, order = [f"r.{name}" for name in MARK_COLUMNS], "r.ring, r.number"
+            columns.append("ring.text AS ring_text")
         return f"SELECT {', '.join(columns)} FROM (SELECT * {rows}) r {joins} ORDER BY {order}"
 
     def _roll(self, cursor: Cursor, piece: Piece) -> bool:
@@ -229,7 +235,7 @@ class Sealer:
         path = f"{MINUTES}/{hour_name(start)[:10]}/minute-{n}.parquet"
         columns = ", ".join(ROLLUP_COLUMNS)
         select = f"SELECT {columns} {rows} ORDER BY signal, owner, source, at_ns"
-        num_bytes = self._pieces.write(cursor, select, path)
+        path, num_bytes = self._pieces.write(cursor, select, path)
         with self._db.writing(cursor):
             cursor.execute(f"DELETE {rows}")
             self._pieces.name(cursor, Piece(path, "minute", start, end, num_rows, num_bytes))

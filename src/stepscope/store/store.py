@@ -51,7 +51,7 @@ class Store:
         point: Callable[[str], None],
     ) -> None:
         self._db, self._now_ns = database, now_ns
-        self._keeper = Keeper(database)
+        self._keeper = Keeper(database, now_ns)
         database.failed = self._keeper.load
         self._pieces = Pieces(database, point)
         self._rows = Rows(database, self._keeper, self._pieces)
@@ -198,17 +198,22 @@ class Store:
         self._sealer.tend()
         self._traces.tend(self._sealer.as_of_ns())
 
-    def notes(self) -> tuple[tuple[str, int, str], ...]:
-        """Faults of the store as notes of a source, (code, count, detail): damaged files, each once, and
-        samples of signals that are not known."""
-        found = list(self._pieces.notes())
+    def notes(
+        self, start_ns: int | None = None, end_ns: int | None = None
+    ) -> tuple[tuple[str, int, str], ...]:
+        found = list(self._pieces.notes(start_ns, end_ns))
+        if start_ns is not None or end_ns is not None:
+            return tuple(found)
         with self._db.lock:
-            unknown = dict(self._keeper.unknown)
+            unknown, foreign = dict(self._keeper.unknown), dict(self._keeper.foreign)
         if unknown:
             names = ", ".join(sorted(name or "columns of unequal length" for name in unknown)[:3])
             found.append(
                 ("store_unknown", sum(unknown.values()), f"samples that are not known here ({names})")
             )
+        for (agent, host), num in sorted(foreign.items()):
+            why = f"agent {agent} sent batches of {host}, which another agent ships; they were left out"
+            found.append(("store_foreign", num, why))
         return tuple(found)
 
     def num_bytes(self) -> int:

@@ -10,9 +10,6 @@ import numpy.typing as npt
 from stepscope.model.sample import F64
 from stepscope.model.trace import I64
 
-_FEW = 16
-"""Points a pixel, up to which they are looked at one after another."""
-
 
 def thin(at_ns: I64, least: F64, most: F64, start_ns: int, width_ns: int) -> tuple[I64, F64]:
     """At most two points a pixel of `width_ns`, in order of time. `at_ns` ascends; `least` and `most` are of
@@ -32,43 +29,19 @@ def thin_all(
     if len(begins) == len(at_ns) and is_one:
         return [(at_ns, each) for each in least]
     counts = np.diff(begins, append=len(at_ns))
+    of = np.repeat(np.arange(len(begins), dtype=np.int32), counts)
     lows = np.stack(least)
     highs = lows if is_one else np.stack(most)
-    if int(counts.max()) <= _FEW:
-        bottom, low = _extreme(lows, begins, counts, np.less)
-        top, high = _extreme(highs, begins, counts, np.greater)
-    else:
-        of = np.repeat(np.arange(len(begins), dtype=np.int32), counts)
-        bottom, top = np.minimum.reduceat(lows, begins, axis=1), np.maximum.reduceat(highs, begins, axis=1)
-        low, high = _first(lows == bottom[:, of], of), _first(highs == top[:, of], of)
+    bottom, top = np.minimum.reduceat(lows, begins, axis=1), np.maximum.reduceat(highs, begins, axis=1)
+    low, high = _first(lows == bottom[:, of], of), _first(highs == top[:, of], of)
     is_swapped = low > high
     places = np.stack([np.where(is_swapped, high, low), np.where(is_swapped, low, high)], axis=2)
     values = np.stack([np.where(is_swapped, top, bottom), np.where(is_swapped, bottom, top)], axis=2)
     kept = np.ones(places.shape, dtype=np.bool_)
     kept[:, :, 1] = (low != high) | (bottom != top)
-    shape = (len(least), -1)
-    mine = kept.reshape(shape)
-    times, all_values = at_ns[places].reshape(shape)[mine], values.reshape(shape)[mine]
-    ends = np.cumsum(mine.sum(axis=1))[:-1]
-    return list(zip(np.split(times, ends), np.split(all_values, ends), strict=True))
-
-
-def _extreme(rows: F64, begins: I64, counts: I64, is_better: np.ufunc) -> tuple[F64, I64]:
-    """(the best value of each pixel of each row, the first place that has it), a place of all pixels at a
-    time: of few points a pixel this takes a third of `reduceat`."""
-    best = rows[:, begins]
-    place = np.broadcast_to(begins, best.shape).copy()
-    for nth in range(1, int(counts.max())):
-        there = np.flatnonzero(counts > nth)
-        value = rows[:, begins[there] + nth]
-        is_new = is_better(value, best[:, there])
-        if len(there) == len(begins):
-            np.copyto(best, value, where=is_new)
-            np.copyto(place, begins + nth, where=is_new)
-        else:
-            best[:, there] = np.where(is_new, value, best[:, there])
-            place[:, there] = np.where(is_new, begins[there] + nth, place[:, there])
-    return best, place
+    return [
+        (at_ns[place[mine]], value[mine]) for place, value, mine in zip(places, values, kept, strict=True)
+    ]
 
 
 def _first(chosen: npt.NDArray[np.bool_], of: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:

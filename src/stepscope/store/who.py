@@ -33,7 +33,7 @@ class Asked:
         ranks = None if self.ranks is None else {str(each) for each in self.ranks}
         return [
             number
-            for number, labels in enumerate(keeper.names.labels())
+            for number, labels in list(keeper.names.labels().items())
             if _has(labels, "job", self.job)
             and _has(labels, "run", self.run)
             and (ranks is None or "rank" not in labels or ranks & set(names_of(labels["rank"])))
@@ -45,7 +45,7 @@ class Asked:
             return None
         return [
             number
-            for number, (host, owner) in enumerate(keeper.names.owners())
+            for number, (host, owner) in list(keeper.names.owners().items())
             if (self.hosts is None or (owner.host or host) in self.hosts or host in self.hosts)
             and (
                 self.devices is None or (owner.kind == "device" and device_name(host, owner) in self.devices)
@@ -76,13 +76,13 @@ def _has(labels: dict[str, str], name: str, value: str | None) -> bool:
 
 def nobodys(keeper: Keeper) -> list[int]:
     """Numbers of labels that name no job."""
-    return [number for number, labels in enumerate(keeper.names.labels()) if not labels.get("job")]
+    return [number for number, labels in list(keeper.names.labels().items()) if not labels.get("job")]
 
 
 def owners_on(keeper: Keeper, hosts: Sequence[str]) -> list[int]:
     """Numbers of all owners of these hosts' agents."""
     there = set(hosts)
-    return [number for number, (host, _) in enumerate(keeper.names.owners()) if host in there]
+    return [number for number, (host, _) in list(keeper.names.owners().items()) if host in there]
 
 
 def in_list(column: str, numbers: Sequence[int] | None) -> str:

@@ -52,7 +52,7 @@ class Window:
             whole.take(each)
         whole.close()
         found = whole.telemetry(NAME, job if job in whole.jobs else None)
-        notes = self._rows.pieces.notes()
+        notes = self._rows.pieces.notes(start_ns, end_ns)
         if notes:
             first = found[0] if found else Telemetry(NAME, FORMAT, (), "sample")
             found = [replace(first, notes=(*notes, *first.notes)), *found[1:]]

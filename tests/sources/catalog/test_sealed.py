@@ -30,8 +30,9 @@ def folder(tmp_path: Path) -> Path:
 
 def test_sealed_hours_are_read_as_the_store_gives_them(folder: Path) -> None:
     assert is_sealed(str(folder))
-    (part,), num_bytes = read_sealed(str(folder))
-    assert num_bytes > 0
+    found = read_sealed(str(folder))
+    (part,) = found.telemetry
+    assert found.num_bytes > 0
     assert {(each.signal, each.owner.uuid) for each in part.series} >= {("power_watts", "GPU-0001")}
     store = Store.open(str(folder.parent), now_ns=lambda: START_NS + 7 * BATCH_NS)
     (wanted,) = store.telemetry("llama", None, START_NS, START_NS + 2 * HOUR_NS)
@@ -44,7 +45,7 @@ def test_sealed_hours_are_read_as_the_store_gives_them(folder: Path) -> None:
 
 def test_one_file_is_enough_and_diagnose_takes_it(folder: Path) -> None:
     path = next(iter(sorted(folder.rglob("device-*.parquet"))))
-    (part,), _ = read_sealed(str(path))
+    (part,) = read_sealed(str(path)).telemetry
     assert part.series[0].at_ns[-1] - part.series[0].at_ns[0] > 50 * MINUTE_NS
     report = offline.diagnose(telemetry=[path])
     assert [each.format for each in report.inputs] == ["sealed"]
@@ -55,7 +56,7 @@ def test_a_damaged_file_is_named_and_the_rest_is_used(folder: Path) -> None:
     later = path.with_name("device-later.parquet")
     whole = path.read_bytes()
     later.write_bytes(whole[:64] + b"\x55" * (len(whole) // 2) + whole[64 + len(whole) // 2 :])
-    (part,), _ = read_sealed(str(folder))
+    (part,) = read_sealed(str(folder)).telemetry
     assert part.notes[0][0] == "store_damage"
     assert "device-later.parquet" in part.notes[0][2]
     path.unlink()
@@ -63,10 +64,37 @@ def test_a_damaged_file_is_named_and_the_rest_is_used(folder: Path) -> None:
         read_sealed(str(later))
 
 
+def test_marks_and_lines_are_read_as_the_store_gives_them(folder: Path) -> None:
+    from stepscope.sources.marks import marks_of_batches
+
+    found = read_sealed(str(folder), "llama")
+    (mine,) = marks_of_batches(found.marks)
+    store = Store.open(str(folder.parent), now_ns=lambda: START_NS + 7 * BATCH_NS)
+    (wanted,) = store.marks("llama", "r1", START_NS, START_NS + 2 * HOUR_NS)
+    store.close()
+    assert mine.identity == wanted.identity
+    assert mine.num_lost == wanted.num_lost == 0
+    np.testing.assert_array_equal(mine.steps.end_ns, wanted.steps.end_ns)
+    (path,) = sorted(folder.rglob("mark-*.parquet"))[1:]
+    (alone,) = marks_of_batches(read_sealed(str(path)).marks)
+    assert (alone.num_lost, len(alone.steps) > 0) == (0, True)  # what the first hour holds is not lost
+    report = offline.diagnose(telemetry=[path])
+    assert [(each.format, each.error) for each in report.inputs] == [("sealed", None)]
+
+
+def test_a_file_whose_bytes_changed_is_left_out_though_parquet_reads_it(folder: Path) -> None:
+    path = sorted(folder.rglob("device-*.parquet"))[0]
+    whole = bytearray(path.read_bytes())
+    whole[len(whole) // 3] ^= 1
+    path.write_bytes(whole)
+    assert "its checksum is wrong" in read_sealed(str(folder)).telemetry[0].notes[0][2]
+    with pytest.raises(InputError, match="its checksum is wrong"):
+        read_sealed(str(path))
+
+
 def test_what_is_no_sealed_hour_is_none(tmp_path: Path, folder: Path) -> None:
     (tmp_path / "x.parquet").write_bytes(b"PAR1 something PAR1")
     assert not is_sealed(str(tmp_path / "x.parquet"))
-    assert not is_sealed(str(next(iter(folder.rglob("mark-*.parquet")))))
     with pytest.raises(InputError, match="holds no hour"):
         read_sealed(str(tmp_path / "x.parquet"))
     with pytest.raises(NoJob, match="there are: llama"):

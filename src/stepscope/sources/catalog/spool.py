@@ -58,7 +58,7 @@ def read_spool(path: str, *, job: str | None = None) -> SpoolRead:
     logs = logs_of(whole.lines, path, chosen)
     stacks = tuple(stacks_of_lines(whole.lines, chosen))
     marks = tuple(each for each in whole.marks if chosen is None or job_of(each) in (None, chosen))
-    notes = (*_notes(content), *_job_notes(whole.jobs, chosen), *whole.notes())
+    notes = (*_notes(content), *_job_notes(whole.jobs, chosen, job), *whole.notes())
     if found:
         found[0] = replace(found[0], notes=(*notes, *found[0].notes))
     elif logs or marks or stacks:
@@ -108,12 +108,11 @@ def _notes(content: Content) -> list[tuple[str, int, str]]:
     return notes
 
 
-def _job_notes(jobs: Mapping[str, Job], chosen: str | None) -> list[tuple[str, int, str]]:
+def _job_notes(jobs: Mapping[str, Job], chosen: str | None, asked: str | None) -> list[tuple[str, int, str]]:
     others = sorted(name for name in jobs if name != chosen)
     if not others:
         return []
     more = f" and {len(others) - 5} more" if len(others) > 5 else ""
     names = ", ".join(others[:5])
-    return [
-        ("spool_jobs", len(others), f"job {chosen} was read; there are also {names}{more}: choose by --job")
-    ]
+    text = f"job {chosen} was read; there are also {names}{more}"
+    return [("spool_jobs", len(others), text if asked is not None else f"{text}: choose by --job")]

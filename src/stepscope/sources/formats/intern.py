@@ -49,7 +49,7 @@ _all_labels: dict[bytes, dict[str, str]] = {}
 
 def decoded(body: bytes) -> Batch:
     """The batch. MsgspecError, UnicodeDecodeError or RecursionError where it is none."""
-    found = _batch.decode(body)
+    found: _Samples | Marks | Happened | Lines = _batch.decode(body)
     if not isinstance(found, _Samples):
         other: Batch = found
         return other
