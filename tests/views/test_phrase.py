@@ -26,9 +26,11 @@ from stepscope.views.phrase import (
     ruled_out,
     since,
     slow_steps,
+    subject_of,
 )
 from stepscope.views.shape import diff, tells
 from tests.diagnose.build import CATALOG, MS, input_starved, rank, row, told
+from tests.views.many import job
 from tests.views.show import printed, shown
 
 COST = report.Cost(time_ns=60 * MS, share=0.3, of="idle.input", num_steps=6)
@@ -207,3 +209,15 @@ def test_one_proof_for_several_changes_is_told_once() -> None:
     assert text.count("proof:") == 1
     assert text.count("gain if it works") == 1
     assert len(CATALOG["launch-bound"].remedies) > 2
+
+
+def test_a_finding_that_names_another_rank_than_its_row_is_headed_by_that_rank() -> None:
+    """Of a hang: it is judged by the row of a rank that waits, and is about the one that is waited for."""
+    whole = job()
+    finding = next(each for each in whole.findings if each.subject.row is not None)
+    row = whole.accounting[finding.subject.row or 0]
+    assert row.rank is not None
+    other = report.Subject(ranks=(row.rank + 1,), row=finding.subject.row)
+    told = msgspec.structs.replace(finding, subject=other)
+    assert subject_of(told, whole, "en") == f"rank {row.rank + 1}"
+    assert f"rank {row.rank}" in subject_of(finding, whole, "en")
