@@ -275,7 +275,7 @@ def healthy(root: Path, minutes: float, scale: float, seed: int) -> int:
             window = f"job={name}&start=now-{int(minutes * 60 / scale) + 3600}s&end=now"
             series = ask(f"{server}/api/v1/series?signal=sm_active_ratio&pixels=10000&{window}")
             num_samples = [len(each["at_ns"]) for each in series["lines"]]
-    done = sum(each.get("state") == "done" for each in captures)
+    done = sum(each["body"]["state"] == "done" for each in captures)
     print(
         f"{minutes:g} simulated minutes at time scale {scale:g}: {len(items)} incidents, {len(alarms)} alarms"
     )

@@ -102,22 +102,27 @@ steps include both ends; what is not known is absent. A difference is new less b
 
 ## How it is judged
 
-* **Step time.** Of each step number the median over the ranks that both sides have. The *median* is over
+* **Step time.** As the accounting has it: where the loop runs ahead of its device, from the end of one
+  step's device work to the end of the next one's. Of each step number the median over the ranks that both
+  sides have. The *median* is over
   counted steps; the *mean* over counted and marked ones, so that pauses are in it. Steps that are cut,
   captured or warm-up on any rank are in neither.
 * **Noise.** Steps resemble their neighbours. Blocks of neighbouring steps are drawn again (circular block
   bootstrap, 1,000 times; 200 times from 5,000 steps on), each block several correlation times long; the
   interval is Student's t for as many independent steps as the series is worth. Under 12 steps the
   correlation is taken to be 0.5. Each measure's interval leaves out nothing in 97.5 of 100 healthy pairs,
-  so that both together are wrong in at most one of twenty. A side of one or two steps takes the other's
-  scatter, and a wide band.
+  so that both together are wrong in at most one of twenty. The mean takes the scatter of both sides
+  together for either: few steps without a pause may have had none by chance.
+* **One or two steps** on a side tell nothing: the answer is `unknown`, whatever the difference. They may be
+  the first ones, or hold a pause; the interval that is shown takes the other side's scatter.
 * **A change** lies outside of the noise **and** is at least 2 %. `same` also asks for noise under 10 %:
   else the answer is `unknown`. The typical step decides, unless the mean says the opposite or is alone to
   differ.
 * **Two runs differ by more than their steps do** (another node, another day). Where earlier windows of the
   same job are known, as in the closed loop, the band is at least as wide as these differ; `source` says so.
   Two files do not know that: compare runs of the same nodes.
-* **Comparable** are steps of the same work. Not so where the device model or the number of ranks differ;
+* **Comparable** are steps of the same work. Not so where the device model or the number of ranks differ (a
+  trace that states no number and has no collective is of one rank, beside several that communicate);
   where the arithmetic of a step, by recorded shapes, differs by more than 10 %; where no shapes tell, calls
   of matrix work by more than 25 %, or where less than half of the device time is in ops that both have; and
   where a side has no whole step. Where logs or marks state tokens or samples per second and steps differ in

@@ -55,6 +55,17 @@ def test_single_steps_drawn_again_would_be_wrong_far_more_often(monkeypatch: pyt
     assert sum(each in ("better", "worse") for each in found) > 0.15 * 200
 
 
+def test_pauses_that_one_side_met_by_chance_are_no_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(noise, "NUM_DRAWS", 120)
+    random = np.random.default_rng(6)
+    wrong = 0
+    for _ in range(200):
+        pair = [series(random, 16, 0.3, 0.01) * np.where(random.random(16) < 0.1, 21, 1) for _ in range(2)]
+        times = [of_series(*pair, measure=measure) for measure in ("median", "mean")]
+        wrong += judged([each for each in times if each is not None])[0] in ("better", "worse")
+    assert wrong <= 0.05 * 200  # 0.08 where each side has only its own scatter
+
+
 def test_a_regression_of_a_tenth_is_found_at_two_percent_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(noise, "NUM_DRAWS", 120)
     found = classes(np.random.default_rng(2), 100, 60, 0.6, 0.02, by=0.10)

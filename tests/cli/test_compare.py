@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -160,7 +163,7 @@ def test_the_file_of_an_answer_holds_what_the_screen_would(compare, runs: Path) 
         (("good", "--at", "3", "--new-steps", "1:2"), 2, "--at divides the steps already"),
         (("good", "absent"), 3, "absent"),
         (("good", ""), 2, "a side is an empty name"),
-        (("good", "--at", "99"), 2, "99"),
+        (("good", "--at", "99"), 2, "no step from 99 on in the inputs: steps 0 to 15 are recorded"),
         (("good", "bad", "-o", "good/rank0.json.gz"), 2, "is an input"),
     ],
 )
@@ -182,6 +185,37 @@ def test_no_home_and_no_secret_of_a_name_is_shown(compare, runs: Path, tmp_path:
         assert done.code == 0, done.err
         assert "jdoe" not in done.out
     assert "jdoe" in compare(home / "good", runs / "other", "--no-redact").out
+
+
+@pytest.mark.parametrize("form", ["text", "json", "markdown"])
+def test_a_regression_is_none_the_less_where_nobody_reads_to_the_end(runs: Path, form: str) -> None:
+    words = [sys.executable, "-m", "stepscope", "compare", "good", "bad", "--format", form]
+    read, write_end = os.pipe()
+    os.close(read)  # the reader has gone before the first line
+    try:
+        done = subprocess.run(words, cwd=runs, stdout=write_end, stderr=subprocess.PIPE, timeout=120)
+    finally:
+        os.close(write_end)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+def test_a_file_whose_name_looks_like_a_secret_is_named(compare, tmp_path: Path) -> None:
+    (tmp_path / "passwd").write_text("root:x:0:0")
+    done = compare(tmp_path / "passwd", "good")
+    assert done.code == 3
+    assert "/passwd: is no JSON" in done.err
+
+
+def test_no_word_of_a_table_is_cut_in_two_on_a_narrow_screen(
+    compare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for words in (("good", "bad"), ("good", "mild")):
+        out = compare(*words).out
+        assert max(map(len, out.splitlines())) <= 80
+        for word in ("waiting", "computing"):
+            cut = [f"{word[:n]}\n" for n in range(4, len(word))]
+            assert not any(each in "\n".join(map(str.rstrip, out.splitlines())) + "\n" for each in cut)
 
 
 def test_the_verb_runs_as_a_process(stepscope: Run, runs: Path) -> None:

@@ -116,6 +116,13 @@ def test_a_rule_is_found_by_its_id_and_an_unknown_one_names_those_there_are() ->
         catalog["no-such-rule"]
 
 
+def test_every_remedy_has_an_id_that_its_rule_begins() -> None:
+    ids = load_catalog().remedy_ids
+    assert {"input-starvation#1", "input-starvation#2"} <= ids
+    assert not ids & {"input-starvation#0", "input-starvation#99", "nope#1"}
+    assert {each.partition("#")[0] for each in ids} <= set(load_catalog().rules)
+
+
 @pytest.mark.parametrize(
     ("source", "why"),
     [

@@ -158,7 +158,8 @@ def test_incidents_are_acknowledged_changed_and_closed_in_their_askers_name() ->
             "what": "num_workers",
             "config": {"num_workers": ["2", "8"], "api_key": [None, "hunter2hunter2"]},
         }
-        assert post("i1/change", changed) == 200
+        assert post("i1/change", changed | {"remedy": "nope#1"}) == 400
+        assert post("i1/change", changed | {"remedy": "input-starvation#1"}) == 200
         assert post("i1/close", {"why": "too early"}) == 400
         assert post("i1/close", {}) == 200
         assert post("i2/close", {}) == 404

@@ -6,8 +6,11 @@ import msgspec
 import numpy as np
 import pytest
 
+from stepscope.analyse.compare.marked import MarkedWindow
+from stepscope.analyse.compare.side import StepSeries
+from stepscope.diagnose.gain import gain_of
 from stepscope.model import report
-from stepscope.model.alarm import About
+from stepscope.model.alarm import About, Alarm
 from stepscope.model.error import UsageError
 from stepscope.model.incident import Change, Incident
 from stepscope.model.mark import Identity, Phases, RankMarks, Steps
@@ -165,6 +168,57 @@ def test_a_change_that_won_nothing_is_not_verified() -> None:
     world.run_on("r1", 150, 140)
     (done,) = world.after.tick()
     assert (done.state, done.gain.verdict if done.gain else None) == ("not_verified", "same")
+
+
+def test_an_earlier_fault_of_the_hour_is_no_noise_of_the_healthy_job() -> None:
+    world = World()
+    store = world.store
+    store.steps, store.rows = {}, []
+    at = START_NS
+    spans = []
+    for mean_ms, num in ((100, 180), (400, 130), (100, 180), (250, 130), (100, 180)):
+        begun, at = at, store.add_run("r1", at, steps(world.random, num, mean_ms))
+        spans += [(begun, at)] if mean_ms > 100 else []
+    onset_ns, world.now_ns = at, store.add_run("r1", at, steps(world.random, 150, 140))
+    mine = msgspec.structs.replace(world.incident, onset_ns=onset_ns, opened_ns=onset_ns + 5 * S)
+    world.put(mine)
+    # One fault was an incident of its own, the other's alarm only joined one.
+    world.put(
+        msgspec.structs.replace(
+            mine, id="i0", onset_ns=spans[0][0], opened_ns=spans[0][0], ended_ns=spans[0][1]
+        )
+    )
+    alarm = Alarm(
+        id="a1", condition="data-wait-up", level="performance", severity="critical",
+        about=About(job="j", run="r1"), onset_ns=spans[1][0], seen_ns=spans[1][0], end_ns=spans[1][1],
+    )  # fmt: skip
+    store.put("alarm", "a1", msgspec.json.encode(alarm), job="j", run="r1", at_ns=alarm.onset_ns)
+    world.change()
+    world.run_on("r1", 150, 140)
+    done = next(each for each in world.after.tick() if each.id == "i1")
+    assert done.state == "not_verified"
+    assert done.gain is not None
+    assert done.gain.noise is not None
+    assert done.gain.noise < 0.05
+    assert "still 40" in (done.gain.why or "")
+
+
+def test_no_faster_and_its_alarms_still_hold_is_not_verified_however_wide_the_noise() -> None:
+    random = np.random.default_rng(3)
+
+    def window(*of: int) -> MarkedWindow:
+        took = np.array([each for mean_ms in of for each in steps(random, 60, mean_ms)], dtype=np.float64)
+        return MarkedWindow(StepSeries(np.arange(len(took)), took, took), None, 2)
+
+    healthy, ill = window(*(100,) * 6, 400, 400, *(100,) * 6), window(800)
+    gain = gain_of(healthy, ill, window(800), None, are_alarms_over=False)
+    assert gain.noise is not None
+    assert gain.noise > 0.5
+    assert gain.verdict == "same"
+    assert (gain.why or "").startswith("steps are no faster, and its alarms still hold: ")
+    gain = gain_of(healthy, ill, window(600), None, are_alarms_over=False)
+    assert gain.verdict == "unknown"
+    assert "earlier windows of the job differ by ±" in (gain.why or "")
 
 
 def test_under_sixty_clean_steps_nothing_is_said() -> None:

@@ -4,16 +4,20 @@ job."""
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from stepscope.model.alarm import About, Alarm
 from stepscope.model.batch import Lines
+from stepscope.model.incident import IncidentState
 from stepscope.model.mark import RankMarks
 from stepscope.server.judge import Judge, Worker
 from stepscope.server.judge.handling import UNCONFIRMED_NS
+from stepscope.views.notice import notice_of
 from tests.agent.agents import until
 from tests.server.looping import NS, Loop, Made, Played, faulty, played
 
@@ -108,7 +112,7 @@ def test_another_cause_is_another_incident(slow: Played, tmp_path: Path) -> None
     rules = [each.rule for each in loop.incidents()]
     assert rules == ["input-starvation", None]
     assert [each.title for each, _ in loop.told] == [
-        "The device waits for its next batch (ranks 1)",
+        "The device waits for its next batch (rank 1)",
         "Xid 79",
     ]
 
@@ -221,6 +225,157 @@ def test_an_alarm_that_holds_again_later_is_looked_at_and_another_cause_is_anoth
     first, second = loop.incidents()
     assert first.ended_ns is not None
     assert (second.alarms, second.ended_ns) == ((alarm.id,), None)
+
+
+def test_another_rank_after_a_recovery_is_another_incident_of_the_same_cause(tmp_path: Path) -> None:
+    loop, onset = faulty(tmp_path, "straggler#1:severe", ranks=4)
+    first = loop.alarm("rank-slow", onset, 1)
+    loop.traces()
+    job = loop.watched.job.service
+    job.switch("all off")
+    loop.watched.until(40)
+    loop.catch_up()
+    loop.over(first)
+    loop.watched.until(75)
+    again_ns = loop.watched.now_ns
+    job.switch("straggler#3:severe on")
+    loop.watched.until(84)
+    loop.catch_up()
+    loop.alarm("rank-slow", again_ns, 3)
+    loop.traces()
+    incidents = loop.incidents()
+    assert [(each.rule, each.about.ranks) for each in incidents] == [("slow-rank", (1,)), ("slow-rank", (3,))]
+    assert (incidents[0].ended_ns is None, incidents[1].ended_ns) == (False, None)
+    assert [each.about.ranks for each, _ in loop.told] == [(1,), (3,)]
+
+
+def _alarm_of(loop: Loop, run: str, condition: str, onset_ns: int, *ranks: int, **more: Any) -> Alarm:
+    """An alarm of a run of the job, not told."""
+    job = loop.store.runs()[0].job
+    given = {"level": "performance", "severity": "critical", "text": condition, **more}
+    return Alarm(
+        id=f"{condition}-{run}-{onset_ns}", condition=condition, about=About(job=job, run=run, ranks=ranks),
+        onset_ns=onset_ns, seen_ns=onset_ns, **given,
+    )  # fmt: skip
+
+
+def test_a_new_runs_alarm_joins_nothing_of_a_run_that_died(slow: Played, tmp_path: Path) -> None:
+    loop = slow.loop(tmp_path)
+    loop.tell(_alarm_of(loop, "dead", "process-gone", slow.onset_ns - 5 * NS, level="task"))
+    loop.alarm("data-wait-up", slow.onset_ns, 1)
+    loop.traces()
+    dead, mine = loop.incidents()
+    assert (dead.about.run, len(dead.alarms)) == ("dead", 1)
+    assert (mine.rule, mine.about.run) == ("input-starvation", loop.store.runs()[0].run)
+    assert "input-starvation" in [each.rule for each, _ in loop.told]
+
+
+def test_that_a_run_is_gone_is_over_once_a_newer_one_of_the_job_makes_steps(
+    slow: Played, tmp_path: Path
+) -> None:
+    loop = slow.loop(tmp_path)
+    (new,) = loop.store.runs()
+    dead = dataclasses.replace(
+        new, run="dead", start_ns=new.start_ns - 99 * NS, last_ns=new.start_ns - 9 * NS, is_over=True
+    )
+    rows = [dead]
+    loop.store.runs = lambda job=None: tuple(rows)  # type: ignore[method-assign]
+    loop.tell(_alarm_of(loop, "dead", "process-gone", dead.last_ns, level="task"))
+    loop.feed.tell("run", (new.job, "dead"))
+    loop.judge.turn()
+    assert loop.incidents()[0].ended_ns is None  # nobody started it again
+    rows.insert(0, new)
+    loop.feed.tell("run", (new.job, new.run))
+    loop.judge.turn()
+    (incident,) = loop.incidents()
+    assert incident.ended_ns is not None
+    assert incident.history[-1].what == "a newer run of the job goes on"
+    assert not _open_alarms(loop)
+
+
+@pytest.mark.parametrize("state", ["verified", "closed"])
+def test_alarms_that_come_back_after_it_was_settled_are_a_new_incident(
+    slow: Played, tmp_path: Path, state: IncidentState
+) -> None:
+    loop = slow.loop(tmp_path)
+    first = loop.alarm("data-wait-up", slow.onset_ns, 1)
+    loop.traces()
+    (incident,) = loop.incidents()
+    settled = msgspec.structs.replace(incident, state=state)
+    loop.store.put("incident", settled.id, msgspec.json.encode(settled), at_ns=settled.opened_ns)
+    loop.tell(first)  # as it was: nothing is new
+    loop.over(first)
+    assert len(loop.incidents()) == 1
+    loop.alarm("data-wait-up", slow.onset_ns + 4 * NS, 1)
+    loop.traces()
+    old, again = loop.incidents()
+    assert (old.state, old.alarms, old.ended_ns is None) == (state, incident.alarms, False)
+    assert (again.state, again.rule) == ("open", "input-starvation")
+    assert len(loop.told) == 2
+
+
+def _open_alarms(loop: Loop) -> list[str]:
+    alarms = [msgspec.json.decode(each.body, type=Alarm) for each in loop.store.documents("alarm")]
+    return [each.id for each in alarms if each.end_ns is None]
+
+
+def test_after_a_kill_an_alarm_is_open_once_and_what_nobody_tells_again_ends(
+    slow: Played, tmp_path: Path
+) -> None:
+    loop = slow.loop(tmp_path)
+    run = loop.store.runs()[0].run
+    loop.alarm("rank-slow", slow.onset_ns, 1, inhibited_by="xid-1")
+    loop.alarm("dram-high", slow.onset_ns, pages=False)
+    loop.tell(_alarm_of(loop, "dead", "tensor-low", slow.onset_ns, pages=False))
+    loop.judge.stop()
+    loop.judge = loop.another()
+    loop.judge.handling.resume()
+    loop.judge.turn()
+    again = loop.alarm("rank-slow", slow.onset_ns + NS, 1, inhibited_by="xid-1")
+    open_ = _open_alarms(loop)
+    assert len([each for each in open_ if each.startswith("rank-slow")]) == 1
+    assert again.id in open_
+    assert again.about.run == run
+    loop.ahead_ns += UNCONFIRMED_NS
+    loop.judge.turn()
+    loop.judge.turn()
+    assert _open_alarms(loop) == [again.id]
+
+
+def test_what_is_told_with_an_alarm_of_a_device_is_not_of_another_trouble(
+    slow: Played, tmp_path: Path
+) -> None:
+    loop = slow.loop(tmp_path)
+    alarm = loop.alarm("memory-high", slow.onset_ns, 0, level="resource", text="memory 95 % full")
+    ((incident, report),) = loop.told
+    assert (incident.card, incident.title) == (None, "memory 95 % full")
+    notice = notice_of(incident, (alarm,), report)
+    assert notice.verdict == ""
+    said = " ".join([notice.title, notice.verdict, *notice.notes, *notice.alarms])
+    assert "batch" not in said
+    assert (report.verdict.text, report.cards, report.findings) == (incident.title, (), ())
+    assert "times as long" not in said
+
+
+def test_a_job_without_devices_has_none_in_its_incident(slow: Played, tmp_path: Path) -> None:
+    loop = slow.loop(tmp_path)
+    handling = loop.judge.handling
+    judged = handling._verdict
+    handling._verdict = lambda *given: dataclasses.replace(  # type: ignore[method-assign]
+        judged(*given), devices=("cpu", "marks")
+    )
+    loop.alarm("data-wait-up", slow.onset_ns, 1)
+    loop.traces()
+    assert loop.told[0][0].about.devices == ()
+
+
+def test_an_incident_begins_with_the_step_that_its_first_alarm_names(slow: Played, tmp_path: Path) -> None:
+    loop = slow.loop(tmp_path)
+    loop.alarm("data-wait-up", slow.onset_ns, 1, steps=(41, 48))
+    loop.traces()
+    ((incident, report),) = loop.told
+    assert incident.onset_step == 41
+    assert next(each for each in report.cards if each.id == incident.card).onset_step in (41, None)
 
 
 def test_what_was_dismissed_is_looked_at_again_once_it_is_worse(well: Played, tmp_path: Path) -> None:

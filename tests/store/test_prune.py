@@ -30,6 +30,9 @@ def test_names_and_rings_go_once_nothing_is_left_of_them_and_no_sooner(tmp_path:
         store.tend()
         names = store._keeper.names
         most = {kind: max(num, len(names.ids[kind])) for kind, num in most.items()}
+        jobs = {each.job for each in store.runs()}
+        young = number - 3 * DAY_NS // BATCH_NS  # of three days rollups and stretches are there
+        assert jobs >= {f"job-{each}" for each in range(1, number + 1, 36) if each > young}
         for of in store.batches(None, None, now[0] - 2 * HOUR_NS, now[0] + HOUR_NS):
             assert not isinstance(of, Samples) or of.series[0].labels["job"] == f"job-{number}"
     # Rollups and stretches are kept four days, raw rows six hours: of sixteen jobs not all are known.

@@ -8,8 +8,9 @@ import pytest
 
 from tests.trace.parsers import PARSERS, corpus, kept, mutated, needs_fallback, needs_native
 
-NUM_TOGETHER = 20_000
-NUM_ALONE = 2_000
+NUM_TOGETHER = 8_000
+NUM_ALONE = 1_000
+"""Of a test run; `make fuzz` goes on for as long as one likes."""
 
 
 @needs_native

@@ -13,7 +13,7 @@ import pytest
 from stepscope.trace.kineto_native import spec_bytes
 from tests.trace.parsers import corpus
 
-MUTATIONS = 40
+MUTATIONS = 20
 FLAGS = "-std=c++17 -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=all".split()
 
 

@@ -6,7 +6,6 @@ their shapes. Loading as a whole is tested elsewhere (`test_load*.py`); here the
 
 from __future__ import annotations
 
-import gzip
 import json
 import random
 import re
@@ -91,17 +90,6 @@ def assert_same(one: tuple[State, Parsed, int], other: tuple[State, Parsed, int]
 @pytest.mark.parametrize("name", TEXTS)
 def test_both_make_the_same_columns(name: str, caps: tuple[int, int]) -> None:
     assert_same(parse(NativeParser, TEXTS[name], caps=caps), parse(FallbackParser, TEXTS[name], caps=caps))
-
-
-@needs_native
-def test_both_make_the_same_columns_of_real_traces(shared_data: Path) -> None:
-    paths = sorted((shared_data / "traces").rglob("*.json.gz"))
-    assert paths
-    for path in paths:
-        data = gzip.decompress(path.read_bytes())
-        if b"[" in data:
-            text = event_text(data)
-            assert_same(parse(NativeParser, text, 4 << 20), parse(FallbackParser, text, 4 << 20), path)
 
 
 @pytest.mark.parametrize("name", TEXTS)
@@ -244,7 +232,7 @@ written_numbers = st.from_regex(r"[-+]?[0-9]{0,22}(\.[0-9]{0,9})?([eE][-+]?[0-9]
 
 
 @needs_native
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(text=st.one_of(written_numbers, st.text('0123456789.-+eExX"', max_size=24)), is_quoted=st.booleans())
 def test_both_read_a_number_alike(text: str, is_quoted: bool) -> None:
     value = f'"{text}"' if is_quoted else text

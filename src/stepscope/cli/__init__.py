@@ -162,7 +162,7 @@ def _main(words: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
     except StepscopeError as error:
-        return _fail(str(error), error.exit_code, is_debug)
+        return _fail(str(error), error.exit_code, is_debug, words)
     except MemoryError:
         return _fail("out of memory; give fewer files at a time, or fewer --jobs", 3, is_debug)
     except Exception as error:  # noqa: BLE001  the outer wall
@@ -174,10 +174,18 @@ def _ours(error: BaseException, is_debug: bool) -> str:
     return f"{type(error).__name__}: {error}; {mend}{'' if is_debug else ' and what --debug adds'}"
 
 
-def _fail(line: str, code: int, is_debug: bool) -> int:
+def _fail(line: str, code: int, is_debug: bool, words: Sequence[str] = ()) -> int:
     from stepscope.model.redact import without_secrets
 
-    shown = f"stepscope: {' '.join(line.split())}"
+    line = " ".join(line.split())
+    # `/etc/passwd: is no JSON` is a name that was given and what is said of it, no password.
+    name = next((word for word in words if word and line.startswith(f"{word}: ")), None)
+    if name is not None and not is_debug:
+        line = f"{without_secrets(name)[0]}: {without_secrets(line[len(name) + 2 :])[0]}"
+        with contextlib.suppress(OSError):
+            click.echo(f"stepscope: {line}", err=True)
+        return code
+    shown = f"stepscope: {line}"
     if is_debug:
         import traceback
 

@@ -95,7 +95,8 @@ def command(
     comparison = redacted(
         compare(first, second, lang, native_loader=has_native_loader()), first, second, wish(None)
     )
-    put(comparison, form, lang, output)
+    with option.reader_may_go():
+        put(comparison, form, lang, output)
     return exit_code(comparison, fail_on)
 
 

@@ -161,7 +161,8 @@ def command(
         )
     if perfetto is not None and (done.sources or done.telemetry):
         _put_perfetto(done, perfetto, lang)
-    option.put_report(done.report, form, lang, output)
+    with option.reader_may_go():
+        option.put_report(done.report, form, lang, output)
     if perfetto is not None and not (done.sources or done.telemetry):
         what = "is not written: no trace and no telemetry is among the inputs; leave --perfetto out"
         click.echo(f"stepscope: {perfetto}: {what}", err=True)

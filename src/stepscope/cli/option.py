@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -71,6 +73,18 @@ def console(is_error: bool = False) -> Console:
             raise BrokenPipeError  # for the outer wall: rich would end with 1, which means a finding here
 
     return Ours(highlight=False, stderr=is_error)
+
+
+@contextlib.contextmanager
+def reader_may_go() -> Iterator[None]:
+    """What is put out in here may find no reader any more (`| head -1`): the verb ends with its own code all
+    the same, a regression is no success because nobody read to the end."""
+    try:
+        yield
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def put_report(report: Report, form: str, lang: Lang, output: str | None, *, is_error: bool = False) -> None:

@@ -96,6 +96,8 @@ class Watch:
             self._take(self._waiting.popleft(), now_ns)
         self._refresh(now_ns)
         for run in list(self._newest.values()):
+            if (run.job, run.run) in self._over:
+                continue
             self._jobs.steps(run, run.whole(now_ns))
             self._jobs.look(run, now_ns)
         for second in self._columns.advance(now_ns):
@@ -187,8 +189,8 @@ class Watch:
         cursor = self._columns.cursor
         for job, rows in self._rows.items():
             run = self._newest.get(job)
-            if run is None:
-                continue
+            if run is None or (job, run.run) in self._over:
+                continue  # samples of its last seconds come late: what began then would never end
             if run.is_set_aside(int(cursor[rows[0]])):
                 self._states.is_steady[rows] = False
             for found in self._middles.of(job, rows, cursor):

@@ -17,6 +17,7 @@ from stepscope.model.comparison import (
     CompareVerdict,
     Comparison,
     Measure,
+    NoiseSource,
     NotComparable,
     StepTime,
 )
@@ -30,6 +31,9 @@ LEAST_CHANGE = 0.02
 same job by as much from one day to the next."""
 MOST_NOISE = 0.10
 """Noise above this hides a change that a user would call one: nothing found is not *the same* then."""
+OF_ONE: tuple[NoiseSource, ...] = ("base", "new")
+"""One side has too few steps to show noise of its own. Whether its one or two are like the run's others (the
+queue was not full yet, a pause, the end) nobody knows: no verdict."""
 WARNING, CRITICAL = 0.05, 0.20
 """As of findings."""
 
@@ -41,7 +45,7 @@ def compare(base: Side, new: Side, lang: Lang = "en", *, native_loader: bool | N
     the verdict is `unknown` then.
     """
     common = base.ranks & new.ranks
-    worlds = likeness.world_size(base.report), likeness.world_size(new.report)
+    worlds = likeness.world_sizes(base, new)
     base, new = of_ranks(base, common), of_ranks(new, common)
     is_same_input = _is_identical(base, new)
     obstacles = () if is_same_input else likeness.unlike(base, new, worlds)
@@ -83,7 +87,7 @@ def compare(base: Side, new: Side, lang: Lang = "en", *, native_loader: bool | N
         collectives=change.collective_changes(base, new),
         signals=change.signal_changes(base, new),
         memory=change.memory_change(base, new),
-        config=likeness.config_differences(base, new),
+        config=likeness.config_differences(base, new, worlds),
         findings=change.finding_changes(base, new),
         next=new.command or new.report.next or "stepscope doctor",
     )
@@ -137,7 +141,7 @@ def of_series(
         low=None if found is None else found.low,
         high=None if found is None else found.high,
         source=None if found is None else found.source,
-        is_beyond=found is not None and is_beyond(found),
+        is_beyond=found is not None and found.source not in OF_ONE and is_beyond(found),
         num_independent=None if found is None else found.num_independent,
     )
 
@@ -151,8 +155,12 @@ def judged(times: Sequence[StepTime]) -> tuple[ComparedClass, Measure | None]:
     """The class, and the measure that decides it.
 
     The typical step decides, unless the mean one, which is what a run takes, says the opposite or is alone to
-    differ. Of `unknown` it is the measure whose noise hides too much.
+    differ. Of `unknown` it is the measure whose noise hides too much. A side of under three ordinary steps
+    tells nothing, however many marked ones it has.
     """
+    typical = next((each for each in times if each.measure == "median"), None)
+    if typical is not None and (typical.low is None or typical.source in OF_ONE):
+        return "unknown", "median"
     beyond = {each.measure: each for each in times if each.is_beyond}
     decided = beyond.get("median")
     mean = beyond.get("mean")

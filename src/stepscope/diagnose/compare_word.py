@@ -47,6 +47,10 @@ SOURCE: Mapping[NoiseSource, Text] = {
         zh="噪声取自该作业更早的窗口：窗口之间的差异大于步之间的差异",
     ),
 }
+FEW: Mapping[NoiseSource, tuple[str, str]] = {
+    "base": ("the new side has", "新的一方"), "new": ("the base has", "基准"),
+}  # fmt: skip
+"""Which side has too few steps, by whose noise alone is known."""
 LEAST_PART = 0.01
 """Of the base's step: a part that changed by less is not named in the answer."""
 
@@ -114,10 +118,11 @@ def sentence(
     change = signed(time.share)
     if class_ == "same":
         return Text(en=f"{head.en}: {en}, {change}{around[0]}.", zh=f"{head.zh}：{zh}，{change}{around[1]}。")
-    if noise is None:
+    if noise is None or time.source in ("base", "new"):
+        few, few_zh = FEW.get(time.source or "both", ("both sides have", "双方"))
         return Text(
-            en=f"{head.en}: {en}, {change}, and a single step each shows no noise.",
-            zh=f"{head.zh}：{zh}，{change}，双方步数太少，看不出噪声。",
+            en=f"{head.en}: {en}, {change}, but {few} under three steps.",
+            zh=f"{head.zh}：{zh}，{change}，但{few_zh}不足三步。",
         )
     return Text(
         en=f"{head.en}: {en}, {change}, which noise of {noise} may hide or make.",
@@ -143,13 +148,14 @@ def why(
             en="; ".join(each.mend for each in obstacles), zh="；".join(each.mend for each in obstacles)
         )
     time = next((each for each in times if each.measure == (by or "median")), None)
-    if time is None or time.low is None or time.high is None or time.num_independent is None:
+    if time is None or time.low is None or time.high is None or time.source in ("base", "new"):
         return Text(
-            en="at least three steps on one side are needed to know the noise",
-            zh="至少一边要有三步才能得知噪声",
+            en="one or two steps may be the first or the last ones, or hold a pause: record three or more on "
+            "each side, about 60 to find 5 %",
+            zh="一两步可能是最初或最后的步，也可能含有停顿：每边请录制至少三步，发现 5 % 的变化约需 60 步",
         )
     span = f"{signed(time.low)} … {signed(time.high)}"
-    worth = " / ".join(f"{each:.0f}" for each in time.num_independent)
+    worth = " / ".join(f"{each:.0f}" for each in time.num_independent or ())
     source = SOURCE[time.source or "both"]
     return Text(
         en=f"{MEASURE[time.measure].en} step, 95 % interval {span} from blocks of neighbouring steps drawn "
@@ -170,7 +176,10 @@ def obstacle(each: Unlike) -> tuple[Text, Text]:
         )
     if each.what == "world_size":
         return (
-            Text(en=f"the job has {base} ranks against {new}", zh=f"作业的 rank 数不同：{base} 与 {new}"),
+            Text(
+                en=f"the number of ranks differs, {base} against {new}",
+                zh=f"作业的 rank 数不同：{base} 与 {new}",
+            ),
             Text(en="record both with as many ranks", zh="用相同的 rank 数录制两边"),
         )
     if each.what == "no_steps":

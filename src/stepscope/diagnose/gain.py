@@ -7,7 +7,7 @@ import numpy as np
 from stepscope.analyse.compare.likeness import WORK_SHARE, differ
 from stepscope.analyse.compare.marked import MarkedWindow, window_medians
 from stepscope.diagnose.compare import LEAST_CHANGE, judged, of_series
-from stepscope.model.comparison import Measure, StepTime
+from stepscope.model.comparison import ComparedClass, Measure, StepTime
 from stepscope.model.incident import Gain
 from stepscope.model.sample import F64
 from stepscope.model.text import duration, percent
@@ -47,6 +47,7 @@ def gain_of(
     history = window_medians(healthy.steps)
     times = _times(incident, behind, bool(per_token), history)
     class_, by = judged(times)
+    is_hidden = class_ == "unknown"
     decided = next((each for each in times if each.measure == by), times[0])
     cost = _times(healthy, incident, False, ())
     has_cost = not cost or any(each.is_beyond and each.share > 0 for each in cost)
@@ -57,6 +58,9 @@ def gain_of(
                 why="steps never told of it; its alarms are over since the change",
             )  # fmt: skip
         return unknown("steps do not tell of it, and its alarms still hold")
+    if is_hidden and not are_alarms_over and decided.share > -LEAST_CHANGE:
+        # The noise could hide a gain; that what was found still holds says that there is none.
+        class_ = "same"
     noise = None
     if decided.low is not None and decided.high is not None:
         noise = (decided.high - decided.low) / 2
@@ -65,7 +69,7 @@ def gain_of(
         predicted=predicted,
         realised=-decided.share,
         noise=noise,
-        why=_why(decided, cost, healthy, behind),
+        why=_hidden(class_, is_hidden, decided) + _why(decided, cost, healthy, behind),
     )
 
 
@@ -82,10 +86,22 @@ def _times(
         ]
         made = of_series(
             *series, measure=measure, basis="token" if per_token else "step",
-            history_ns=history_ns if measure == "median" else (),
+            history_ns=history_ns,
         )  # fmt: skip
         found += [made] if made is not None else []
     return tuple(found)
+
+
+def _hidden(class_: ComparedClass, is_hidden: bool, decided: StepTime) -> str:
+    """What the noise leaves open; empty where it does not."""
+    if not is_hidden:
+        return ""
+    if class_ == "same":
+        return "steps are no faster, and its alarms still hold: "
+    whose = "earlier windows of the job differ" if decided.source == "history" else "steps scatter"
+    if decided.low is None or decided.high is None:
+        return "too few steps show noise: "
+    return f"{whose} by ±{percent((decided.high - decided.low) / 2)}, which may hide or make the difference: "
 
 
 def _why(decided: StepTime, cost: tuple[StepTime, ...], healthy: MarkedWindow, behind: MarkedWindow) -> str:

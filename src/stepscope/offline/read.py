@@ -350,6 +350,10 @@ def _dropped(analysis: RankAnalysis) -> RankAnalysis:
     return dataclasses.replace(analysis, devices=devices)
 
 
+OPEN = 1 << 62
+"""A range that ends here, or begins at minus this, is open on that side."""
+
+
 def check_steps(steps: tuple[int, int], reads: Sequence[Read]) -> None:
     """Refuse a range in which no input has a step: an answer about other steps would be a wrong one."""
     if any(analysis.steps for read in reads for analysis in read.analyses):
@@ -368,7 +372,9 @@ def check_steps(steps: tuple[int, int], reads: Sequence[Read]) -> None:
         if ranges
         else "no steps are marked; leave --steps out"
     )
-    raise UsageError(f"no step from {steps[0]} to {steps[1]} in the inputs: {there}")
+    first, last = steps
+    span = f"from {first} to {last}" if first > -OPEN and last < OPEN else f"from {first} on"
+    raise UsageError(f"no step {span if first > -OPEN else f'up to {last}'} in the inputs: {there}")
 
 
 def _only(analysis: RankAnalysis, steps: tuple[int, int] | None) -> RankAnalysis:

@@ -11,7 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
-from stepscope.analyse.compare.side import Side, cut, side_of
+import msgspec
+
+from stepscope.analyse.compare.side import Side, as_accounted, cut, side_of
 from stepscope.diagnose.command import quoted
 from stepscope.model import redact
 from stepscope.model.comparison import Comparison
@@ -22,7 +24,6 @@ from stepscope.model.text import Lang
 Steps = tuple[int | None, int | None]
 """First and last step, both included; `None`: open on that side."""
 _URL = re.compile(r"^https?://", re.IGNORECASE)
-_OPEN = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +111,12 @@ RESOLVERS: tuple[Resolver, ...] = (window, saved_report, spool, recorded)
 
 def _diagnosed(given: str, wish: Wish, *, is_telemetry: bool) -> Side:
     from stepscope.offline import diagnosed
+    from stepscope.offline.read import OPEN
 
     steps = None
     if wish.steps is not None:
         first, last = wish.steps
-        steps = (-_OPEN if first is None else first, _OPEN if last is None else last)
+        steps = (-OPEN if first is None else first, OPEN if last is None else last)
     done = diagnosed(
         () if is_telemetry else given,
         telemetry=given if is_telemetry else (),
@@ -128,7 +130,12 @@ def _diagnosed(given: str, wish: Wish, *, is_telemetry: bool) -> Side:
     every: list[Step] = []
     analyses = {id(row.observed.rank): row.observed.rank for row in done.rows}
     for analysis in analyses.values():
-        every += analysis.steps
+        took = [
+            ((analysis.rank, None), {n: of["total_ns"] for n, of in device.by_step.items()})
+            for device in analysis.devices
+            if device.accounting.window == "device"
+        ]
+        every += as_accounted([msgspec.structs.replace(each, input=None) for each in analysis.steps], took)
     side = side_of(given, done.report, steps=every or None, settings=done.settings)
     option = "--telemetry " if is_telemetry else ""
     job = "" if wish.job is None else f" --job {quoted(wish.job)}"

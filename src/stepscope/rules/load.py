@@ -43,6 +43,17 @@ class Catalog:
     def __iter__(self) -> Iterator[Rule]:
         return iter(self.rules.values())
 
+    @property
+    def remedy_ids(self) -> frozenset[str]:
+        """Every `rule#number` that a report may give as a remedy's id."""
+        return frozenset(
+            f"{rule.id}#{number}"
+            for rule in self
+            for number in range(
+                1, len(rule.remedies) + len(rule.on_host.remedies if rule.on_host else ()) + 1
+            )
+        )
+
     def __getitem__(self, rule_id: str) -> Rule:
         """The rule of this id; an unknown one is a `UsageError` that names those there are."""
         try:

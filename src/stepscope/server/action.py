@@ -16,12 +16,13 @@ from stepscope.act.notify.silence import FIELDS, Matcher, Silence, checked
 from stepscope.model.error import UsageError
 from stepscope.model.incident import Change, Incident
 from stepscope.model.redact import tree_without_secrets, without_secrets
+from stepscope.rules.load import load_catalog
 from stepscope.server import shape
 from stepscope.server.auth import Role, TokenOf, check_first, new_token
 from stepscope.server.parts import IncidentActions, Parts
 from stepscope.server.query_document import found
 from stepscope.server.query_job import After, Id, Limit, OfJob
-from stepscope.server.reply import Ask, absent, asker, refusal_of, reply, unknown
+from stepscope.server.reply import Ask, Refusal, absent, asker, refusal_of, reply, unknown
 from stepscope.server.route import in_thread, needs, responses
 from stepscope.store.contract import Document
 
@@ -155,6 +156,12 @@ async def change(request: Ask, state: State, incident: Id, data: JSONBody[Change
     before, after = (
         tree_without_secrets({key: pair[side] for key, pair in data.config.items()})[0] for side in (0, 1)
     )
+    if data.remedy is not None and data.remedy not in load_catalog().remedy_ids:
+        raise Refusal(
+            400,
+            "remedy: no advice has this id",
+            "give `findings[].remedies[].id` of a report, or leave remedy out",
+        )
     clean["config"] = {key: (before[key], after[key]) for key in before}
     made = Change(at_ns=state.parts.clock_ns(), by=asker(request).name, **clean)
     return reply(request, await _incident(state, incident, lambda do: do.change(incident, made)))

@@ -14,8 +14,9 @@ import msgspec
 
 from stepscope.act.incident import learn, life
 from stepscope.act.incident.difference import commit_of, config_difference, inferred_change
-from stepscope.analyse.compare.marked import MarkedWindow, marked_window
+from stepscope.analyse.compare.marked import MarkedWindow, Spans, marked_window
 from stepscope.diagnose.gain import LEAST_BEHIND, gain_of
+from stepscope.model.alarm import Alarm
 from stepscope.model.error import StepscopeError
 from stepscope.model.incident import Change, Gain, Incident, Noted
 from stepscope.model.report import Report
@@ -25,6 +26,7 @@ from stepscope.store.contract import RunRow, Store
 
 HOUR_NS = 3_600_000_000_000
 MOST_INCIDENTS = 1_000
+MOST_ALARMS = 5_000
 
 Amend = Callable[[str, Callable[[Incident], Incident]], Incident | None]
 """Reads an incident, changes it, writes and tells it, under whatever lock all that change incidents share;
@@ -216,7 +218,7 @@ class After:
         end_ns = min(incident.ended_ns or change.at_ns, change.at_ns)
         onset_ns, window_ns = incident.onset_ns, self._waits.window_ns
         gain = gain_of(
-            self._window(job, before, onset_ns - window_ns, onset_ns, 0),
+            self._window(job, before, onset_ns - window_ns, onset_ns, 0, self._ill(incident)),
             self._window(job, before, onset_ns, min(end_ns, onset_ns + window_ns), 0),
             behind,
             self._predicted(incident, change),
@@ -249,10 +251,31 @@ class After:
         before = mine.history.gain_share_before if mine.history is not None else None
         return before or mine.gain_share
 
-    def _window(self, job: str, run: str, start_ns: int, end_ns: int, settle: int) -> MarkedWindow:
+    def _window(
+        self, job: str, run: str, start_ns: int, end_ns: int, settle: int, without: Spans = ()
+    ) -> MarkedWindow:
         if end_ns <= start_ns:
             return marked_window((), start_ns, end_ns)
-        return marked_window(self._store.marks(job, run, start_ns, end_ns), start_ns, end_ns, settle)
+        marks = self._store.marks(job, run, start_ns, end_ns)
+        return marked_window(marks, start_ns, end_ns, settle, without)
+
+    def _ill(self, incident: Incident) -> list[tuple[int, int | None]]:
+        """When other incidents and alarms of the job held: steps before this incident that were not healthy
+        either, whose difference is no noise. An alarm that was never over is left to its incident."""
+        job, since_ns = incident.about.job, incident.onset_ns - self._waits.window_ns
+        spans: list[tuple[int, int | None]] = []
+        for document in self._store.documents("incident", job=job, limit=MOST_INCIDENTS):
+            other = msgspec.json.decode(document.body, type=Incident)
+            ends = [each for each in (other.ended_ns, other.closed_ns) if each is not None]
+            if other.state == "verified" and other.history:
+                ends.append(other.history[-1].at_ns)
+            if other.id != incident.id and other.onset_ns < incident.onset_ns:
+                spans.append((other.onset_ns, min(ends) if ends else None))
+        for document in self._store.documents("alarm", job=job, start_ns=since_ns, limit=MOST_ALARMS):
+            alarm = msgspec.json.decode(document.body, type=Alarm)
+            if alarm.pages and alarm.end_ns is not None and alarm.onset_ns < incident.onset_ns:
+                spans.append((alarm.onset_ns, alarm.end_ns))
+        return [(first, last) for first, last in spans if last is None or last > since_ns]
 
     def _runs(self, incident: Incident) -> tuple[RunRow, ...]:
         """Runs of its job, the one that began last first."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
+from rich.cells import cell_len
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
@@ -23,7 +24,7 @@ from stepscope.views.shape import readable
 _COLOUR: Mapping[ComparedClass, str] = {
     "better": "bold green", "worse": "bold red", "same": "bold", "unknown": "bold cyan",
 }  # fmt: skip
-_NAME = 48
+_NAME, _WORD = 48, 16
 
 
 def render(told: Comparison, console: Console, lang: Lang = "en") -> None:
@@ -56,15 +57,24 @@ def _side(side: ComparedSide, lang: Lang) -> str:
 
 
 def _table(page: Page, shown: Shown) -> None:
+    room = max(20, min(_NAME, page.width - 52))
+    rows = [
+        [readable(cell, room) if n in shown.names else cell for n, cell in enumerate(row)]
+        for row in shown.rows
+    ]
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=any(shown.heads))
     for column, head in enumerate(shown.heads):
         is_text = column in shown.texts
         justify: Literal["left", "right"] = "left" if is_text else "right"
-        table.add_column(page.text(head), justify=justify, overflow="fold", no_wrap=not is_text)
-    room = max(20, min(_NAME, page.width - 52))
-    for row in shown.rows:
-        cells = [readable(cell, room) if n in shown.names else cell for n, cell in enumerate(row)]
-        table.add_row(*map(page.text, cells))
+        # A column of words is as wide as its longest: no word is cut in two.
+        cells = [row[column].replace("· ", "··") for row in rows] if is_text else []
+        words = [word for cell in cells for word in cell.split()]
+        least = min(max(map(cell_len, words), default=0), _WORD)
+        table.add_column(
+            page.text(head), justify=justify, overflow="fold", no_wrap=not is_text, min_width=least
+        )
+    for row in rows:
+        table.add_row(*map(page.text, row))
     page.put(Padding(table, (0, 0, 0, 2), expand=False))
     if shown.num_more:
         page.line(f"+ {shown.num_more} {WORDS['more'].in_(page.lang)}", "dim", indent=2)

@@ -95,9 +95,10 @@ def notice_of(
     )
     if report_ is None:
         return notice
-    fields: dict[str, object] = {"verdict": report_.verdict.text, "next": report_.next}
+    fields: dict[str, object] = {}
     card = next((each for each in report_.cards if each.id == incident.card), None)
-    if card is not None:
+    if card is not None:  # without one the report's own verdict is of something else
+        fields |= {"verdict": report_.verdict.text, "next": report_.next}
         parts = card_parts(card, report_)
         worst = parts.worst
         fields |= {

@@ -144,12 +144,18 @@ def test_an_alarm_whose_series_stops_stays_and_is_said_to_be_unknown() -> None:
     assert len({each.id for _, each in told}) == 1
 
 
-def test_what_comes_again_within_ten_minutes_is_the_same_alarm_and_later_another() -> None:
-    again = told_by({"row_remap_failed": "1x10 0x100 1x10"})
-    assert len({each.id for _, each in again}) == 1
-    assert [each.end_ns is None for _, each in again] == [True, False, True]
-    later = told_by({"row_remap_failed": "1x10 0x700 1x10"})
-    assert len({each.id for _, each in later}) == 2
+def test_what_comes_again_after_it_was_over_is_another_alarm_with_a_beginning_of_its_own() -> None:
+    told = [each for _, each in told_by({"row_remap_failed": "1x10 0x100 1x10"})]
+    first, over, again = told
+    assert (first.id, over.end_ns is None) == (over.id, False)
+    assert again.id != first.id
+    assert again.onset_ns == (START_S + 110) * NS
+
+
+def test_a_value_that_cannot_be_is_none() -> None:
+    for value in ("-1e18", "7"):
+        assert told_by({"compute_busy_ratio": f"{value}x700"}) == []
+    assert fired(told_by({"memory_used_ratio": "0.95x100 1e300x10 0.95x250"}), "memory-high") == []
 
 
 def test_several_devices_of_one_job_are_one_alarm_with_all_of_them() -> None:

@@ -59,6 +59,7 @@ def test_a_site_changes_a_threshold_and_keeps_the_distance_of_the_hysteresis() -
     [
         ({"memory-hihg": {}}, r"\[memory-hihg\]: no such condition"),
         ({"memory-high": {"treshold": 1}}, r"\[memory-high\] treshold: no such key"),
+        ({"memory-high": {"threshold": 1.95}}, "1.95 is no share; give 0 to 1, such as 0.9"),
         ({"memory-high": {"threshold": "high"}}, "'high' is no number"),
         ({"memory-high": {"for_s": -1}}, "is no time"),
         ({"memory-high": {"severity": "fatal"}}, "give one of info, warning, critical"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import msgspec
 import pytest
 
 from stepscope.detect.alert.budget import Budget
@@ -11,7 +12,7 @@ from stepscope.detect.watch import Watch
 from stepscope.model.alarm import About, Alarm
 from stepscope.model.batch import BatchOwner, Happened, Lines
 from tests.detect.alert.loop import FLAGS, Loop, of
-from tests.detect.alert.series import NS, START_S
+from tests.detect.alert.series import NS, START_S, second
 
 LEARNED = 125
 
@@ -142,6 +143,17 @@ def test_a_checkpoint_that_does_not_end_is_told_after_ten_minutes_and_no_sooner(
     assert of(loop.wait(3)).keys() == {"checkpoint-stuck"}
 
 
+def test_of_a_run_that_is_over_nothing_begins_any_more(loop: Loop):
+    nan = math.nan
+    rows = [
+        (loop.now_ns, "step_begin", 0, loop.step, -1, nan, nan),
+        (loop.now_ns, "phase_begin", 0, loop.step, 5, -1.0, nan),
+    ]
+    killed = [msgspec.structs.replace(loop.records(rank, rows), is_alive=False) for rank in range(4)]
+    loop.look(killed)
+    assert loop.wait(700, {"tensor_active_ratio": 0.02}) == []  # a checkpoint that never ended
+
+
 def test_low_utilisation_pages_only_where_steps_are_known_to_stand_still(loop: Loop):
     idle = {"compute_busy_ratio": 0.02, "power_watts": 90.0}
     told = loop.wait(290, idle)  # no step for so long
@@ -192,14 +204,74 @@ def test_a_page_for_which_a_cause_was_found_does_not_count_against_the_budget():
     assert of(loop.go(1))["pauses-high"].pages
 
 
-def test_an_alarm_that_comes_again_is_the_same_and_about_those_of_now(loop: Loop):
-    first = of(loop.go(12, late={1: 60.0}))["rank-slow"]
-    loop.go(100)
-    again = of(loop.go(14, late={3: 90.0}))["rank-slow"]
-    assert again.id == first.id
-    assert (first.about.ranks, again.about.ranks) == ((1,), (3,))
-    assert again.onset_ns > first.onset_ns + 50 * NS
-    assert again.end_ns is None
+def test_a_second_fault_after_healthy_steps_has_alarms_of_its_own(loop: Loop):
+    firsts = of(loop.go(60, late={1: 400.0}))
+    loop.go(150)
+    begin_ns, begin = loop.now_ns, loop.step
+    again = of(loop.go(14, late={3: 90.0}))
+    ended = {each.id: each for _, each in loop.told}
+    for name in ("rank-slow", "step-slow"):
+        assert again[name].id != firsts[name].id
+        assert ended[firsts[name].id].end_ns is not None
+        assert (again[name].onset_ns, again[name].steps) == (begin_ns, (begin, again[name].steps[1]))
+        assert again[name].end_ns is None
+    assert (firsts["rank-slow"].about.ranks, again["rank-slow"].about.ranks) == ((1,), (3,))
+    assert again["step-slow"].measured.effect == pytest.approx(90 / 451, rel=0.1)
+
+
+def test_steps_that_are_a_little_longer_than_usual_are_told_from_five_percent_on(loop: Loop):
+    assert loop.go(80, own_ms=416.0) == []  # 3.5 %
+    assert "step-slow" in of(loop.go(40, own_ms=425.0))  # 5.5 %
+
+
+def test_an_alarm_is_over_though_a_little_of_the_fault_stays(loop: Loop):
+    loop.go(40, own_ms=800.0)
+    loop.go(180, own_ms=416.0)
+    assert {each.end_ns is None for each in of(loop.told).values()} == {False}
+
+
+def test_an_onset_is_when_the_first_slow_step_began(loop: Loop):
+    begin_ns = loop.now_ns
+    told = of(loop.go(12, data={2: 135.0}))
+    for name in ("data-wait-up", "step-slow", "rank-slow"):
+        assert (told[name].onset_ns, told[name].steps[0]) == (begin_ns, LEARNED), name
+
+
+def _go(loop: Loop, steps: int, dram: float, own_ms: float = 400.0) -> list[tuple[int, Alarm]]:
+    """Steps beside which memory of rank 0's device is so active."""
+    first, labels = len(loop.told), {"job": loop.job, "run": loop.run, "rank": "0"}
+    for _ in range(steps):
+        before = loop.now_ns // NS
+        loop.go(1, own_ms)
+        for at in range(before, loop.now_ns // NS):
+            loop.watch.take([second(at - START_S, {"dram_active_ratio": dram}, labels)])
+    return loop.told[first:]
+
+
+@pytest.mark.parametrize(("learned", "slow"), [(300, 320), (5, 150)])
+def test_counters_of_slow_steps_are_no_normal_that_a_recovery_leaves(loop: Loop, learned: int, slow: int):
+    _go(loop, learned, 0.313)
+    _go(loop, slow, 0.158, 800.0)
+    _go(loop, 340, 0.313)
+    assert "dram-high" not in of(loop.told)
+    assert "dram-high" in of(_go(loop, 60, 0.60))
+
+
+def test_an_alarm_of_a_run_that_is_gone_explains_nothing_of_the_next(loop: Loop):
+    hang = Alarm(
+        id="h", condition="process-gone", level="task", severity="critical", about=About("llama", "r0"),
+        onset_ns=loop.now_ns, seen_ns=loop.now_ns,
+    )  # fmt: skip
+    loop.watch.heed([hang])
+    assert of(loop.go(10, data={2: 135.0}), paged=True).keys() == {"data-wait-up"}
+
+
+@pytest.mark.parametrize("at_ns", [2**62 - 1, 0, 10**9])
+def test_an_event_with_a_clock_that_cannot_be_is_of_now(at_ns: int):
+    watch, now_ns = Watch(), START_S * NS
+    watch.take([Happened("a", 0, "n1", at_ns, "xid", "NVRM: Xid 79", 79)])
+    (told,) = watch.tick(now_ns)
+    assert told.onset_ns == now_ns
 
 
 def test_every_tenth_step_that_takes_twice_as_long_is_told_without_a_hundred_means(loop: Loop):
@@ -257,6 +329,7 @@ def test_a_watchdogs_line_is_a_collective_that_timed_out(loop: Loop):
     loop.watch.take([Lines("a", 0, "n1", "nccl", "nccl.log", [loop.now_ns], [text], {"job": "llama"})])
     (told,) = loop.watch.tick(loop.now_ns)
     assert (told.condition, told.severity, told.pages) == ("collective-timeout", "critical", True)
+    assert told.about.ranks == (2,)
 
 
 def test_a_device_that_vanished_is_told_and_over_when_it_is_back():

@@ -38,6 +38,8 @@ class Made:
     """Rank -> (busy, watts) that its counters show; none where they show nothing."""
     jump: float = 0.0
     """By how much the wall clock of every host is ahead."""
+    again: str = ""
+    """Of rings that were made when processes were started again."""
     numbers: dict[int, int] = field(default_factory=dict)
     written: float | None = None
 
@@ -50,7 +52,7 @@ class Made:
             agent=f"a{rank}",
             seq=0,
             host=f"n{rank}",
-            ring=f"rank{rank}-{self.run}.ring",
+            ring=f"rank{rank}-{self.run}{self.again}.ring",
             identity={"job": "j", "run": self.run, "rank": rank, "world_size": self.num_ranks},
             names=[],
             number=list(range(first, first + len(rows))),
@@ -288,6 +290,20 @@ def test_a_ring_that_nobody_holds_is_gone_and_one_that_said_so_is_not() -> None:
     job.mark(1, alive=False)
     (alarm,) = job.wait(5)
     assert (alarm.condition, alarm.about.ranks) == ("process-gone", (1,))
+
+
+def test_a_gone_rank_is_back_once_its_next_process_makes_steps_in_the_same_run() -> None:
+    job = Made()
+    job.steps(1, 25)
+    for rank in range(3):
+        job.mark(rank, alive=False)
+    (gone,) = job.wait(5)
+    job.again, job.numbers = "-again", {}
+    job.mark(0, ("step_begin", 20, None))
+    assert job.wait(2) == []  # the others are not there yet
+    job.steps(20, 25)
+    (over,) = job.alarms[1:]
+    assert (over.id, over.end_ns is None) == (gone.id, False)
 
 
 def test_who_waits_for_a_gone_rank_is_told_below_it() -> None:

@@ -72,6 +72,23 @@ def world_size(report: Report) -> int | None:
     return len(ranks) if len(ranks) > 1 else None
 
 
+def world_sizes(base: Side, new: Side) -> tuple[int | None, int | None]:
+    """Ranks of both jobs. A side that does not say, shows one rank at most and never communicates is a job of
+    one, where the other side has several ranks that do: their trace alone would show collectives."""
+    told = [world_size(side.report) for side in (base, new)]
+    for mine, other, place in ((base, new, 0), (new, base, 1)):
+        size = told[1 - place]
+        is_one = size is not None and size > 1 and not communicates(mine.report)
+        if told[place] is None and is_one and communicates(other.report):
+            told[place] = 1
+    return told[0], told[1]
+
+
+def communicates(report: Report) -> bool:
+    """Whether any collective ran."""
+    return bool(report.collectives) or any(row.communication is not None for row in report.accounting)
+
+
 def flops_per_step(report: Report) -> float | None:
     """Arithmetic of the model in one step of one rank, the median rank; `None` where it is not known."""
     steps = {(row.rank, row.device.index): row.num_steps for row in step_rows(report)}
@@ -149,13 +166,14 @@ def basis_of(base: Side, new: Side) -> Basis:
     return "step"
 
 
-def config_of(side: Side) -> dict[str, str]:
-    """Settings of a side by name: what the report tells, and what the recording states."""
+def config_of(side: Side, world: int | None) -> dict[str, str]:
+    """Settings of a side by name: what the report tells, and what the recording states. `world` is how many
+    ranks its job has."""
     report = side.report
     found = dict(side.settings)
     told = {
         "device": ", ".join(sorted(device_models(report))) or None,
-        "world_size": world_size(report),
+        "world_size": world,
         "precision": ", ".join(sorted({e.precision for e in report.efficiency if e.precision})) or None,
     }
     for basis in ("token", "sample"):
@@ -164,9 +182,11 @@ def config_of(side: Side) -> dict[str, str]:
     return found | {key: str(value) for key, value in told.items() if value is not None}
 
 
-def config_differences(base: Side, new: Side) -> tuple[ConfigDifference, ...]:
+def config_differences(
+    base: Side, new: Side, worlds: tuple[int | None, int | None]
+) -> tuple[ConfigDifference, ...]:
     """Settings that both sides state and that differ, then those that only one states of its recording."""
-    mine, other = config_of(base), config_of(new)
+    mine, other = config_of(base, worlds[0]), config_of(new, worlds[1])
     for name in ("tokens_per_step", "samples_per_step"):
         if name in mine and name in other and not differ(float(mine[name]), float(other[name]), WORK_SHARE):
             del mine[name], other[name]  # medians of logs, which scatter

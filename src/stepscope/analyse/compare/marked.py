@@ -22,16 +22,25 @@ class MarkedWindow:
     world_size: int | None
 
 
-def marked_window(ranks: Sequence[RankMarks], start_ns: int, end_ns: int, settle: int = 0) -> MarkedWindow:
-    """The steps that begin and end within [start, end), without the first `settle` of them. What a capture
-    touched on any rank is left out on all."""
+Spans = Sequence[tuple[int, int | None]]
+"""Starts and ends in nanoseconds; `None`: it still lasts."""
+
+
+def marked_window(
+    ranks: Sequence[RankMarks], start_ns: int, end_ns: int, settle: int = 0, without: Spans = ()
+) -> MarkedWindow:
+    """The steps that begin and end within [start, end), without the first `settle` of them and those that
+    touch a span of `without`. What a capture touched on any rank is left out on all."""
     ranks = [each for each in ranks if len(each.steps)]
     left_out = frozenset().union(*(captured(each) for each in ranks)) if ranks else frozenset()
     found = []
     tokens: list[float] = []
     for each in ranks:
         of = tiles(each, left_out)
-        inside = np.flatnonzero((of.start_ns >= start_ns) & (of.end_ns <= end_ns))[settle:].tolist()
+        is_inside = (of.start_ns >= start_ns) & (of.end_ns <= end_ns)
+        for first, last in without:
+            is_inside &= (of.end_ns <= first) | (of.start_ns >= (end_ns if last is None else last))
+        inside = np.flatnonzero(is_inside)[settle:].tolist()
         took = (of.end_ns - of.start_ns).tolist()
         found += [(int(of.number[n]), int(took[n]), of.use[n]) for n in inside]
         told = each.steps.tokens[inside] if len(each.steps.tokens) == len(of) else np.empty(0)

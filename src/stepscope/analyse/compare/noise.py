@@ -89,9 +89,11 @@ def band(
         each if each is not None else one.for_steps(num)
         for each, num in zip(noise, (len(base_ns), len(new_ns)), strict=True)
     ]
+    if measure == "mean":
+        filled = _as_one_run(filled)
     error = math.hypot(filled[0].error, filled[1].error)
     half = student(_welch(filled), 1 - WRONG_SHARE / 2) * error
-    if (spread := _between(history_ns)) is not None and spread > half:
+    if source == "both" and (spread := _between(history_ns)) is not None and spread > half:
         half, source = spread, "history"
     ratio, half = math.log(new / base), min(half, MOST_HALF)
     return Band(
@@ -101,6 +103,14 @@ def band(
         source=source,
         num_independent=(filled[0].num_independent, filled[1].num_independent),
     )
+
+
+def _as_one_run(sides: Sequence[_Noise]) -> list[_Noise]:
+    """Both sides with no less scatter than steps of both together have: a side of few steps that met no pause
+    may have had none by chance."""
+    num = sum(each.num_steps for each in sides)
+    scatter = math.sqrt(sum(each.error**2 * each.num_independent * each.num_steps for each in sides) / num)
+    return [replace(each, error=max(each.error, scatter / math.sqrt(each.num_independent))) for each in sides]
 
 
 @dataclass(frozen=True, slots=True)

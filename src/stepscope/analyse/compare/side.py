@@ -78,9 +78,14 @@ def of_ranks(side: Side, ranks: frozenset[int]) -> Side:
 
 def series_of(report: Report, steps: Sequence[Step] | None = None) -> StepSeries:
     """The step times of a report."""
-    listed = report.steps if steps is None else steps
-    series = series_of_steps((each.step, each.dur_ns, each.use) for each in listed)
     rows = step_rows(report)
+    if steps is None:
+        told = [row for row in rows if row.window == "device" and not row.steps_left_out]
+        took = [((row.rank, row.input), {each.step: each.total_ns for each in row.by_step}) for row in told]
+        listed: Sequence[Step] = as_accounted(report.steps, took)
+    else:
+        listed = steps
+    series = series_of_steps((each.step, each.dur_ns, each.use) for each in listed)
     num_rows = sum(row.num_steps for row in rows)
     most = max((row.num_steps for row in rows), default=0)
     if steps is not None or len(series.all_ns) >= most or not any(row.steps_left_out for row in rows):
@@ -91,6 +96,28 @@ def series_of(report: Report, steps: Sequence[Step] | None = None) -> StepSeries
         median_ns=float(np.median(medians)) if medians else None,
         mean_ns=sum(row.total_ns for row in rows) / num_rows if num_rows else None,
     )
+
+
+def as_accounted(
+    steps: Sequence[Step], took: Sequence[tuple[tuple[int | None, int | None], Mapping[int, int]]]
+) -> list[Step]:
+    """The steps with the time that the accounting gives them on the device: rows of ((rank, input), step
+    number -> nanoseconds).
+
+    A loop that runs ahead of its device marks its first steps far too short, until the queue is full: the
+    device's own steps are what is compared. Of several devices of a rank the longest counts.
+    """
+    known: dict[tuple[int | None, int | None, int], int] = {}
+    for (rank, place), of in took:
+        for number, total_ns in of.items():
+            key = rank, place, number
+            known[key] = max(known.get(key, 0), total_ns)
+    return [
+        msgspec.structs.replace(each, dur_ns=total_ns)
+        if (total_ns := known.get((each.rank, each.input, each.step), 0)) > 0
+        else each
+        for each in steps
+    ]
 
 
 def series_of_steps(steps: Iterable[tuple[int, int, StepUse]]) -> StepSeries:

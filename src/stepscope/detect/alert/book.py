@@ -18,8 +18,10 @@ from stepscope.detect.alert.wording import LOST, line_of
 from stepscope.model.alarm import SEVERITIES, Alarm, Measured
 
 NS = 1_000_000_000
-COOL_DOWN_NS = 600 * NS
-"""What comes again within it is the same alarm."""
+AGAIN_NS = 20 * NS
+"""What comes again within it is the same alarm; later it is another one, with a beginning of its own."""
+KEPT_NS = 600 * NS
+"""What is over may be the cause of what begins so long after."""
 
 
 class Book:
@@ -32,11 +34,14 @@ class Book:
         """Our own time, of this tick: whoever turns it sets it."""
         self._entries: dict[Key, Entry] = {}
         self._others: dict[str, Claim] = {}
+        self._past: list[Entry] = []
+        """Over, and another of its key came since."""
 
     def fire(self, each: Fired) -> None:
         """It holds, as of now; told by the next `changed`."""
         entry = self._entries.get(each.key)
-        if entry is not None and entry.end_ns is not None and each.onset_ns - entry.end_ns > COOL_DOWN_NS:
+        if entry is not None and entry.end_ns is not None and each.onset_ns - entry.end_ns > AGAIN_NS:
+            self._past.append(entry)
             entry = None
         if entry is None:
             entry = self._entries[each.key] = Entry(
@@ -44,7 +49,7 @@ class Book:
                 max(self.now_ns, each.onset_ns), each.severity, each.pages, _id(each.key, each.onset_ns),
             )  # fmt: skip
         if entry.end_ns is not None:
-            entry.begin_again(each.onset_ns, each.severity)
+            entry.begin_again(each.onset_ns, max(self.now_ns, each.onset_ns), each.severity)
         if SEVERITIES.index(each.severity) > SEVERITIES.index(entry.severity):
             entry.severity = each.severity
         entry.members[each.member] = entry.seen[each.member] = None
@@ -62,7 +67,7 @@ class Book:
 
     def confirm(self, ids: Collection[str]) -> None:
         """A cause was found for these alarms: their pages were right, and the budget has them back."""
-        for entry in self._entries.values():
+        for entry in self._all():
             if entry.id in ids and not entry.is_confirmed and entry.job is not None:
                 entry.is_confirmed = True
                 if entry.is_held_back is False and self.spent.refund(entry.job):
@@ -117,7 +122,7 @@ class Book:
         now_ns = self.now_ns
         self._explain()
         told = []
-        for entry in self._entries.values():
+        for entry in self._all():
             if entry.told is None and entry.end_ns is not None:
                 continue  # over before anybody heard of it: as where an old window is looked at again
             self._pay(entry, now_ns)
@@ -128,9 +133,13 @@ class Book:
         self._forget(now_ns)
         return told
 
+    def _all(self) -> list[Entry]:
+        """Oldest first, of one key."""
+        return [*self._past, *self._entries.values()]
+
     def _explain(self) -> None:
         """Every alarm to the one that explains it, through chains to their end."""
-        entries = list(self._entries.values())
+        entries = self._all()
         if len(entries) + len(self._others) < 2:
             return
         ids = [each.id for each in entries] + list(self._others)
@@ -190,7 +199,8 @@ class Book:
         )
 
     def _forget(self, now_ns: int) -> None:
-        old = now_ns - COOL_DOWN_NS
+        old = now_ns - KEPT_NS
+        self._past = [each for each in self._past if max(each.end_ns or 0, each.seen_ns) >= old]
         for key, entry in list(self._entries.items()):
             if entry.end_ns is not None and entry.end_ns < old and entry.seen_ns < old:
                 del self._entries[key]

@@ -11,8 +11,8 @@ DAY_NS = 24 * 3600 * 1_000_000_000
 @dataclass(frozen=True, slots=True)
 class Budget:
     """`num_pages` in each `over_ns`, of a job, of performance alarms below critical for which no cause was
-    confirmed. What is beyond is kept with `pages` false, and counted. What is critical, of resources or of
-    the task is never held back.
+    found, or not yet. What is beyond is kept with `pages` false, and counted. What is critical, of resources
+    or of the task is never held back.
 
     The gate itself is what keeps false pages rare; the budget bounds what a job can do that swings. One a
     week would also mute the second true slowdown."""

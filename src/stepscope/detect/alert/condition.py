@@ -48,6 +48,8 @@ class Condition:
     clear: float | None = None
     for_ns: int = 0
     clear_for_ns: int = 30 * SECOND_NS
+    over_ns: int = 0
+    """Of what the feature looks back on: what it says began so long before."""
     needs_stillness: bool = False
     pages: bool = True
     """False of a hint: shown, never told to anybody."""

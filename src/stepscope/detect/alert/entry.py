@@ -55,9 +55,9 @@ class Entry:
     """A cause was found for it."""
     told: Alarm | None = None
 
-    def begin_again(self, onset_ns: int, severity: AlarmSeverity) -> None:
+    def begin_again(self, onset_ns: int, seen_ns: int, severity: AlarmSeverity) -> None:
         """It was over and holds anew: the same alarm, but whose it was, how bad and why was of then."""
-        self.onset_ns, self.end_ns, self.severity = onset_ns, None, severity
+        self.onset_ns, self.seen_ns, self.end_ns, self.severity = onset_ns, seen_ns, None, severity
         for kept in (self.members, self.seen, self.lost):
             kept.clear()
         self.steps = self.measured = self.is_specified = self.detail = self.inhibited_by = None

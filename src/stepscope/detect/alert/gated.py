@@ -31,6 +31,8 @@ KINDS: Mapping[str, SeriesKind] = {
     "dram_active_ratio": _SHARE_UP,
 }
 STEPS, MEANS = "step_seconds", "step_mean_seconds"
+COUNTERS = ("tensor_active_ratio", "sm_active_ratio", "dram_active_ratio")
+"""By the second and not by the step: what they show follows the pace of the steps."""
 MEAN_OF, MEAN_EVERY = 20, 5
 """Steps of which a point of `MEANS` is the mean, and from one to the next: what one long step touches, or a
 plateau of four, is no six points of eight."""
@@ -40,6 +42,8 @@ LEVELS: tuple[AlarmSeverity, ...] = ("info", "info", "warning", "critical")
 """By the gate's severity 0..3; 0 is a drift alone."""
 WARM_UP, TRIED = 10, 16
 """Steps of a new run that are passed over, and that are then held against the job's last normal."""
+LEAST_EFFECT = 0.05
+"""A drift below it is not told: the sum finds what nobody would act on."""
 SAME_RATIO = 0.05
 NEEDED = 60
 """Clean points before anything is judged."""
@@ -92,6 +96,8 @@ class _Row:
     back_ns: int | None = None
     num_baseline: int = 0
     normal: float = float("nan")
+    effect: float = 0.0
+    """Of its last clean point."""
 
 
 class Gated:
@@ -141,12 +147,15 @@ class Gated:
         verdicts = self._gates.push(
             np.array([row.number for row in rows], dtype=np.int64),
             np.array([each.value for each in points]),
-            np.array([each.is_clean and each.job not in self._trials for each in points]),
+            np.array([self._counts(each, row) for each, row in zip(points, rows, strict=True)]),
             np.array([each.at_ns for each in points], dtype=np.int64),
         )
         found: list[Left | Back] = []
         for n, (point, row) in enumerate(zip(points, rows, strict=True)):
             row.num_baseline, row.normal = int(verdicts.num_baseline[n]), float(verdicts.normal[n])
+            if point.is_clean:
+                effect = float(verdicts.effect[n])
+                row.effect = 0.0 if effect != effect else effect
             told = self._turn(point, row, verdicts, n)
             if told is not None:
                 found.append(told)
@@ -157,6 +166,21 @@ class Gated:
                 self._try(each.job, each.value)
             self._adopt(each.job)
         return found
+
+    def _counts(self, point: Point, row: _Row) -> bool:
+        """Whether it is learned from and judged. A counter's normal is that of ordinary steps: learned or
+        improved upon while the steps are slow, their recovery would look like a fault. And memory that is
+        busier because steps are shorter is no fault either."""
+        if not point.is_clean or point.job in self._trials:
+            return False
+        if point.feature not in COUNTERS:
+            return True
+        steps = self._rows.get((point.job, STEPS, None))
+        if steps is None or not steps.num_baseline:
+            return True
+        is_usual = not steps.is_away and abs(steps.effect) < LEAST_EFFECT
+        is_less_a_fault = point.feature != "dram_active_ratio"
+        return is_usual or (is_less_a_fault and row.num_baseline > 0)
 
     def _adopt(self, job: str) -> None:
         """What is normal of a mean of steps follows from the steps: nobody waits for a hundred means."""
@@ -169,12 +193,12 @@ class Gated:
         means.num_baseline, means.normal = steps.num_baseline, mean
 
     def _turn(self, point: Point, row: _Row, verdicts: Verdicts, n: int) -> Left | Back | None:
-        if point.job in self._trials or not point.is_clean or bool(verdicts.is_masked[n]):
+        if not self._counts(point, row) or bool(verdicts.is_masked[n]):
             return None
-        level = int(verdicts.severity[n])
-        if level or bool(verdicts.drift[n]):
+        level, effect = int(verdicts.severity[n]), float(verdicts.effect[n])
+        if level or (bool(verdicts.drift[n]) and not abs(effect) < LEAST_EFFECT):
             row.is_away, row.back_ns = True, None
-            onset, effect = int(verdicts.onset_ns[n]), float(verdicts.effect[n])
+            onset = int(verdicts.onset_ns[n])
             return Left(
                 point,
                 level,
@@ -218,4 +242,4 @@ class Gated:
         rows = [row for (name, _, _), row in self._rows.items() if name == job]
         self._gates.reset(np.array([row.number for row in rows], dtype=np.int64))
         for row in rows:
-            row.is_away, row.back_ns, row.num_baseline = False, None, 0
+            row.is_away, row.back_ns, row.num_baseline, row.effect = False, None, 0, 0.0

@@ -3,6 +3,7 @@ after it was told last."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -28,7 +29,11 @@ OF_EVENT: Mapping[str, str] = {
 }
 """What an agent calls it -> the condition."""
 WATCHDOG = ("Watchdog caught collective operation timeout", "NCCL operations have failed or timed out")
+RANK = re.compile(r"\[[Rr]ank ?(\d{1,7})\]")
+"""How a watchdog says whose it is."""
 MOST_TEXT = 200
+AHEAD_NS, BEHIND_NS = 60_000_000_000, 86_400_000_000_000
+"""What claims to be of later, or of days ago, has a clock that is wrong: it is of now."""
 
 
 @dataclass(slots=True)
@@ -76,7 +81,8 @@ class Happenings:
             return
         for at_ns, text in zip(batch.at_ns, batch.text, strict=False):
             if any(each in text for each in WATCHDOG):
-                rank = batch.labels.get("rank", "")
+                told = RANK.search(text)
+                rank = batch.labels.get("rank", "") or (told[1] if told else "")
                 number = int(rank) if rank.isdecimal() else None
                 whose = Whose(batch.labels.get("job"), batch.labels.get("run"), number, batch.host)
                 self._fire("collective-timeout", "", None, whose, at_ns, None, _told(text))
@@ -110,6 +116,8 @@ class Happenings:
         condition = self._table[id_]
         if not condition.is_on:
             return
+        now_ns = self._book.now_ns
+        at_ns = at_ns if now_ns - BEHIND_NS <= at_ns <= now_ns + AHEAD_NS else now_ns
         member = Member(whose.rank, device, whose.host)
         fired = Fired(
             condition=condition, member=member, onset_ns=at_ns, job=whose.job, run=whose.run, part=part,

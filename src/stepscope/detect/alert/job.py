@@ -11,7 +11,7 @@ import numpy as np
 from stepscope.detect.alert.book import Book
 from stepscope.detect.alert.condition import Condition
 from stepscope.detect.alert.entry import Fired, Key, Member
-from stepscope.detect.alert.gated import LEVELS, MEAN_EVERY, MEAN_OF, Back, Gated, Left, Point
+from stepscope.detect.alert.gated import COUNTERS, LEVELS, MEAN_EVERY, MEAN_OF, Back, Gated, Left, Point
 from stepscope.detect.alert.pause import Pauses
 from stepscope.detect.alert.peers import Peers, Slow
 from stepscope.detect.alert.timed import Timed
@@ -45,8 +45,8 @@ class _Job:
     peers: Peers = field(default_factory=Peers)
     pauses: Pauses = field(default_factory=Pauses)
     loaded: deque[np.ndarray] = field(default_factory=lambda: deque(maxlen=LOADED_STEPS))
-    ended: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=256))
-    """(when it ended, step) of the last steps."""
+    ended: deque[tuple[int, int, int]] = field(default_factory=lambda: deque(maxlen=256))
+    """(when it began, when it ended, step) of the last steps."""
     took: deque[float] = field(default_factory=lambda: deque(maxlen=MEAN_OF))
     num_clean: int = 0
 
@@ -82,7 +82,7 @@ class Jobs:
         key = (run.job, run.run)
         job = self._jobs.setdefault(key, _Job())
         for whole in wholes:
-            job.ended.append((whole.end_ns, whole.step))
+            job.ended.append((whole.begin_ns, whole.end_ns, whole.step))
             self._take(run, self.gated.push([*_points(run.job, whole), *job.mean(run.job, whole)]))
             job.peers.take(whole)
             job.pauses.take(whole)
@@ -141,13 +141,14 @@ class Jobs:
                 self._end(id_, run, each.point.rank, each.since_ns)
                 continue
             point, condition = each.point, self._table[id_]
+            onset_ns = each.onset_ns if point.feature in COUNTERS else self._begin_ns(run, each.onset_ns)
             measured = Measured(point.feature, condition.unit, point.value, each.normal, effect=each.effect)
             if each.effect is not None:
                 value = each.normal * (1 + each.effect)
                 value = each.normal + each.effect if condition.unit == "ratio" else value
                 measured = Measured(point.feature, condition.unit, value, each.normal, effect=each.effect)
             self._fire(
-                id_, run, point.rank, each.onset_ns, condition.severity or LEVELS[each.severity], measured,
+                id_, run, point.rank, onset_ns, condition.severity or LEVELS[each.severity], measured,
                 is_specified=each.is_specified, pages=condition.pages and each.severity > 0,
             )  # fmt: skip
 
@@ -261,8 +262,15 @@ class Jobs:
         job = self._jobs.get((run.job, run.run))
         if job is None or not job.ended:
             return None
-        first = next((step for end_ns, step in job.ended if end_ns >= onset_ns), job.ended[-1][1])
-        return first, max(job.ended[-1][1], first)
+        last = job.ended[-1][2]
+        first = next((step for _, end_ns, step in job.ended if end_ns > onset_ns), last)
+        return first, max(last, first)
+
+    def _begin_ns(self, run: RunSeen, end_ns: int) -> int:
+        """When the step began that ended then: a step is a point of its series when it is over."""
+        job = self._jobs.get((run.job, run.run))
+        known = () if job is None else job.ended
+        return next((begin_ns for begin_ns, step_end_ns, _ in known if step_end_ns == end_ns), end_ns)
 
 
 def _points(job: str, whole: Whole) -> list[Point]:

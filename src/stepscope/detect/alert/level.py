@@ -88,7 +88,8 @@ class Levels:
             measured = Measured(
                 condition.feature, condition.unit, turn.value or 0.0, threshold=condition.threshold
             )
-            fired = self._fired(condition, row, turn.since_ns, severity, measured, pages=pages)
+            onset_ns = turn.since_ns - condition.over_ns
+            fired = self._fired(condition, row, onset_ns, severity, measured, pages=pages)
             self._open[place] = fired.key, fired.member
             self._book.fire(fired)
         elif place in self._open:

@@ -48,8 +48,8 @@ PERFORMANCE: tuple[Condition, ...] = (
         side="below",
         title=Text("Tokens per second fall", "每秒 token 数下降"),
         text=Text(
-            "{who}: {value} tokens/s, usual are {normal} (-{effect})",
-            "{who}：每秒 {value} token，平时 {normal}（-{effect}）",
+            "{who}: tokens fell to {value}, usual are {normal} (-{effect})",
+            "{who}：token 吞吐降至 {value}，平时 {normal}（-{effect}）",
         ),
         needs="marked steps with tokens, 60 of them clean",
         reference=_GATE,

@@ -133,7 +133,9 @@ def _in_time(cause: Claim, effect: Claim) -> bool:
 
 
 def _shares(scope: Scope, cause: Claim, effect: Claim) -> bool:
-    same_job = cause.about.job is not None and cause.about.job == effect.about.job
+    runs = (cause.about.run, effect.about.run)
+    is_other_run = None not in runs and runs[0] != runs[1]
+    same_job = cause.about.job is not None and cause.about.job == effect.about.job and not is_other_run
     if scope == "host":
         return same_job or bool(cause.hosts & effect.hosts)
     same_host = cause.about.job is None and bool(cause.hosts & effect.hosts)

@@ -41,6 +41,7 @@ RESOURCE: tuple[Condition, ...] = (
         clear=0.005,
         for_ns=0,
         clear_for_ns=2 * MINUTE_NS,
+        over_ns=60 * _S,  # six rises of ten seconds: the first of the eighty may be of before
         title=Text("Device memory keeps growing", "显存持续增长"),
         text=Text(
             "{who}: device memory grew in nearly every ten seconds of the last eighty, by {value} of "

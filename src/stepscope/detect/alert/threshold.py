@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import isfinite
 from typing import Any
 
 from stepscope.detect.alert.condition import SECOND_NS, Condition
@@ -35,7 +36,11 @@ def _with(row: Condition, keys: Mapping[str, Any]) -> Condition:
         if key in ("threshold", "clear"):
             if row.threshold is None:
                 raise UsageError(f"{place}: its own baseline decides here; leave it out")
-            changed[key] = _number(place, value)
+            changed[key] = number_ = _number(place, value)
+            if row.unit == "ratio" and not 0.0 <= number_ <= 1.0:
+                raise UsageError(f"{place}: {value} is no share; give 0 to 1, such as {row.threshold:g}")
+            if not isfinite(number_):
+                raise UsageError(f"{place}: {value} can never be; give such as {row.threshold:g}")
         elif key in ("for_s", "clear_for_s"):
             seconds = _number(place, value)
             if not 0 <= seconds <= MOST_SECONDS:

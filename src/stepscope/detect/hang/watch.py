@@ -166,8 +166,19 @@ class HangWatch:
     def _tell_gone(self, key: Key, run: RunSeen, now_ns: int) -> None:
         """Processes whose ring nobody holds, and that never said that they end."""
         place = ("process-gone", key)
-        mine = [e for e in run.ranks.values() if e.is_alive is False and e.exit_code is None]
-        if not mine or place in self._alarms:
+        again = {e.rank: e.progress_ns for e in run.living if e.rank is not None and e.progress_ns}
+        mine = [
+            e
+            for e in run.ranks.values()
+            if e.is_alive is False
+            and e.exit_code is None
+            and (e.rank is None or again.get(e.rank, -1) <= (e.gone_ns or 0))
+        ]
+        if not mine:  # each was started again within its run, and makes steps
+            self._doubts.pop(place, None)
+            self._end(place, now_ns)
+            return
+        if place in self._alarms:
             return
         doubt = self._doubts.setdefault(place, _Doubt(now_ns))
         if now_ns - doubt.at_ns < self.limits.settle_ns:

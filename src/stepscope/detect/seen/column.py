@@ -18,6 +18,8 @@ import numpy.typing as npt
 from stepscope.detect.seen.second import (
     FIRST_COUNTER,
     FIRST_FIXED,
+    LEAST,
+    MOST,
     NS,
     PLACE,
     SIGNALS,
@@ -117,7 +119,7 @@ class Columns:
                 host = self._hosts[batch.host] = _Host(cursor=_first(batch) - 1)
             row = self._of(each, batch.host, host)
             for at_ns, value in zip(each.at_ns, each.value, strict=False):
-                if isfinite(value):
+                if isfinite(value) and LEAST[place] <= value <= MOST[place]:
                     rows.append(row)
                     places.append(place)
                     seconds.append(at_ns // NS)

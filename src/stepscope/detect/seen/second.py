@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 import numpy.typing as npt
 
+from stepscope.model import signal
 from stepscope.model.batch import BatchOwner
 from stepscope.model.sample import F64
 from stepscope.model.trace import I64
@@ -31,6 +33,10 @@ COUNTERS = (
 )  # fmt: skip
 SIGNALS = (*GAUGES, *FIXED, *COUNTERS)
 PLACE: Mapping[str, int] = {name: place for place, name in enumerate(SIGNALS)}
+_BOUNDS = tuple((signal.SIGNALS[name].least, signal.SIGNALS[name].most) for name in SIGNALS)
+LEAST = tuple(-inf if least is None else least for least, _ in _BOUNDS)
+MOST = tuple(inf if most is None else most for _, most in _BOUNDS)
+"""What can be of each: beyond it a sample is none."""
 FIRST_FIXED, FIRST_COUNTER = len(GAUGES), len(GAUGES) + len(FIXED)
 
 

@@ -82,6 +82,8 @@ class Case:
     """What was diagnosed last, until it was told."""
     notes: list[Noted] = field(default_factory=list)
     """Lines for its history that wait until it is opened."""
+    ranks: tuple[int, ...] = ()
+    """Those of its incident, where an earlier server judged it."""
 
     @property
     def first(self) -> Alarm:
@@ -114,6 +116,12 @@ class Case:
         ends = [each.end_ns for each in self.alarms.values()]
         return None if None in ends else max(end for end in ends if end is not None)
 
+    @property
+    def onset_alarm_step(self) -> int | None:
+        """The step that it began with, as the first alarm's own marks say."""
+        first = min(self.alarms.values(), key=lambda each: (each.onset_ns, each.steps is None))
+        return None if first.steps is None else first.steps[0]
+
     def heard(self, alarm: Alarm) -> None:
         """This alarm, or one of its condition that an earlier server told under another id."""
         self.alarms[alarm.id] = alarm
@@ -142,6 +150,16 @@ class Case:
         mine = {each.condition for each in self.alarms.values()}
         return any(each.condition in mine for each in other.alarms.values())
 
+    def is_of(self, job: str | None, run: str | None) -> bool:
+        """Whether it is of this job and run, as far as both say."""
+        return self.job == job and (run is None or self.run is None or self.run == run)
+
+    def is_again(self, other: Case, ranks: Collection[int]) -> bool:
+        """Whether another case that was found to have this one's cause, on these ranks, is this one that goes
+        on. One that begins when this one was over for a while, on other ranks, is a matter of its own."""
+        mine = set(self.verdict.ranks if self.verdict is not None else self.ranks)
+        return not self.is_past(other.onset_ns) or not (mine and ranks) or bool(mine & set(ranks))
+
     def is_past(self, at_ns: int) -> bool:
         """Whether all of it was over for a while by then: what comes later may have another cause, and is
         looked at."""
@@ -149,8 +167,8 @@ class Case:
 
     def takes(self, alarm: Alarm, catalog: Catalog) -> bool:
         """Whether this alarm joins without another look: the same condition of the same ranks, one that comes
-        while the case is being looked at, or one that its cause explains."""
-        if self.is_past(alarm.onset_ns):
+        while the case is being looked at, or one that its cause explains. Never one of another run."""
+        if not self.is_of(alarm.about.job, alarm.about.run) or self.is_past(alarm.onset_ns):
             return False
         same = [each for each in self.alarms.values() if each.condition == alarm.condition]
         if any(_meet(each.about, alarm.about) for each in same):
@@ -170,6 +188,14 @@ def _meet(one: About, other: About) -> bool:
     """Whether two alarms may be about the same: of what both name they have one in common."""
     pairs = ((one.ranks, other.ranks), (one.devices, other.devices), (one.hosts, other.hosts))
     return all(not (mine and theirs) or bool(set(mine) & set(theirs)) for mine, theirs in pairs)
+
+
+def is_same_matter(one: Alarm, other: Alarm) -> bool:
+    """Whether two alarms tell of one condition of one run, of ranks or devices that both may be about."""
+    mine, theirs = one.about, other.about
+    return (one.condition, mine.job, mine.run) == (other.condition, theirs.job, theirs.run) and _meet(
+        mine, theirs
+    )
 
 
 def id_of(alarm: Alarm, spell: str = "") -> str:
@@ -196,7 +222,7 @@ def incident_of_case(case: Case, now_ns: int) -> Incident:
         title=first.text or first.condition,
         title_zh=first.text_zh,
         onset_ns=case.onset_ns,
-        onset_step=first.steps[0] if first.steps else None,
+        onset_step=case.onset_alarm_step,
         opened_ns=now_ns,
         alarms=tuple(case.alarms),
         capture=case.captured,

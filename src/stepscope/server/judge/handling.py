@@ -18,10 +18,10 @@ from stepscope.model.text import Lang
 from stepscope.offline.stored import Asked, Window, window_of
 from stepscope.rules import load_catalog
 from stepscope.server.feed import Feed
-from stepscope.server.judge.case import Captures, Case, incident_of_case, with_ranks
+from stepscope.server.judge.case import Captures, Case, incident_of_case, is_same_matter, with_ranks
 from stepscope.server.judge.look import USUAL_RANGE, Range, Seen, is_short, window_for
-from stepscope.server.judge.record import amended, opened
-from stepscope.server.judge.resume import cases_of
+from stepscope.server.judge.record import amended, incident_of, keep_alarm, opened
+from stepscope.server.judge.resume import alarms_left, cases_of
 from stepscope.server.judge.tell import Telling
 from stepscope.server.judge.verdict import Verdict, judged
 from stepscope.store.contract import Store
@@ -78,10 +78,13 @@ class Handling:
         self.telling = Telling(store, feed, settings.lang, now_ns, notes_of, self._in_other_languages)
         self.cases: list[Case] = []
         self._began_ns = 0
+        self.left: dict[str, Alarm] = {}
+        """Alarms that an earlier server left open, and that no watch has told since."""
         self.num_incidents = self.num_joined = self.num_captures = self.num_failed = 0
 
     def resume(self) -> None:
-        """Take up the incidents that are open in the store: nothing is told twice."""
+        """Take up the incidents and alarms that are open in the store: nothing is told twice."""
+        self.left = alarms_left(self.store, self.now_ns())
         for case, incident in cases_of(self.store, self.now_ns(), self.settings.cool_down_ns):
             self.cases.append(case)
             if incident.told_ns is None and case.phase == "over":
@@ -94,12 +97,46 @@ class Handling:
         self._began_ns = self._began_ns or now
         if now - self._began_ns < UNCONFIRMED_NS:
             return
+        for alarm in self.left.values():
+            self.feed.tell("alarm", msgspec.structs.replace(alarm, end_ns=max(now, alarm.onset_ns)))
+        self.left.clear()
         for case in self.cases:
             if case.unconfirmed:
                 was = case.ended_ns
                 for id in list(case.unconfirmed):
                     case.give_up(id, now)
                 self.note_end(case, was)
+
+    def told_again(self, alarm: Alarm) -> None:
+        """What an earlier server left of this alarm, under this id or another, is this one."""
+        self.left.pop(alarm.id, None)
+        for left in [each for each in self.left.values() if is_same_matter(each, alarm)]:
+            del self.left[left.id]
+            end_ns = max(alarm.seen_ns, left.onset_ns)
+            self.feed.tell("alarm", msgspec.structs.replace(left, end_ns=end_ns))
+
+    def is_settled(self, case: Case) -> bool:
+        """Whether somebody closed it, or the change against it worked: what comes then is a new matter."""
+        incident = incident_of(self.store, case.id) if case.is_opened else None
+        return incident is not None and incident.state in ("verified", "closed")
+
+    def end_runs(self, job: str) -> None:
+        """Alarms of runs that are over end with them; that a run stands still, or is gone, is over when a
+        newer one of the job makes steps."""
+        rows = {row.run: row for row in self.store.runs(job)}
+        newest_ns = max((row.start_ns for row in rows.values() if not row.is_over), default=0)
+        for case in self.cases:
+            row = rows.get(case.run or "")
+            if case.job != job or case.ended_ns is not None or row is None or not row.is_over:
+                continue
+            is_replaced = row.start_ns < newest_ns
+            if case.family.asks == "stacks" and not is_replaced:
+                continue
+            now = self.now_ns()
+            for alarm in [each for each in case.alarms.values() if each.end_ns is None]:
+                case.alarms[alarm.id] = ended = msgspec.structs.replace(alarm, end_ns=now)
+                keep_alarm(self.store, ended)
+            self.amend(case, "a newer run of the job goes on" if is_replaced else "the run ended")
 
     def open(self, case: Case) -> None:
         if not case.is_opened:
@@ -121,11 +158,15 @@ class Handling:
             self.amend(case, what)
 
     def others(self, case: Case) -> Iterator[Case]:
-        """Other cases of its job that people know of, or may."""
+        """Other cases of its run that people know of, or may."""
         return (
             each
             for each in self.cases
-            if each is not case and each.job == case.job and each.is_opened and not each.is_dismissed
+            if each is not case
+            and each.is_of(case.job, case.run)
+            and each.is_opened
+            and not each.is_dismissed
+            and not self.is_settled(each)
         )
 
     def amend(self, case: Case, what: str) -> None:
@@ -271,7 +312,9 @@ class Handling:
         shown = {card.id for card in case.report.cards} if case.report is not None else set()
         for other in self.others(case):
             is_same = other.rule is not None and other.rule == verdict.rule
+            is_same = is_same and other.is_again(case, verdict.ranks)
             is_all = is_last and verdict.outcome != "confirmed" and other.rule in shown
+            is_all = is_all and not other.is_past(case.onset_ns)
             is_again = is_last and not other.rule and verdict.rule is None and case.is_like(other)
             if is_again or (other.rule and (is_same or (is_all and case.family.asks == "trace"))):
                 self.cases.remove(case)
@@ -285,13 +328,15 @@ class Handling:
     def _report(self, case: Case, traces: tuple[str, ...]) -> tuple[Report, Seen]:
         assert case.job is not None
         assert case.run is not None
+        range_, before_ns = self.settings.range, case.family.before_ns
         window, seen = window_for(
-            self.store, case.job, case.run, case.onset_ns, self.now_ns(),
-            is_speed=case.is_speed, traces=traces, range_=self.settings.range,
+            self.store, case.job, case.run, case.onset_ns, self.now_ns(), is_speed=case.is_speed,
+            traces=traces, range_=range_ if before_ns is None else replace(range_, before_ns=before_ns),
         )  # fmt: skip
         asked = Asked(lang=self.settings.lang, thresholds=self._thresholds() or None)
         case.looked = (window, asked)
-        return self._diagnose(window, asked), seen
+        step = case.onset_alarm_step
+        return self._diagnose(window, asked), seen if step is None else replace(seen, onset_step=step)
 
     def _in_other_languages(self, case: Case) -> Sequence[tuple[Lang, Report]]:
         """The same diagnosis once more for each, where people are told in it."""
@@ -305,5 +350,6 @@ class Handling:
         return found
 
     def _verdict(self, case: Case, report: Report, seen: Seen) -> Verdict:
-        known = {other.rule for other in self.others(case) if other.rule}
+        now = [other for other in self.others(case) if not other.is_past(case.onset_ns)]
+        known = {other.rule for other in now if other.rule}
         return judged(report, list(case.alarms.values()), self.catalog, slowdown=seen.slowdown, known=known)

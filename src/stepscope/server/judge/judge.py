@@ -21,6 +21,7 @@ from stepscope.model.report import Report
 from stepscope.server.feed import Feed, Topic
 from stepscope.server.judge.case import CaptureMade, Captures, Case, id_of
 from stepscope.server.judge.handling import USUAL, Diagnose, Handling, S, Settings
+from stepscope.server.judge.record import keep_alarm
 from stepscope.store.contract import Store
 
 
@@ -144,15 +145,13 @@ class Judge:
                     # Those of the other ranks come a moment later.
                     case.until_ns = min(case.until_ns or 0, self.now_ns() + S)
         elif topic == "run":
-            self._run_ended(*what)
+            self.handling.end_runs(what[0])
 
     def _alarm(self, alarm: Alarm) -> None:
-        self.store.put(
-            "alarm", alarm.id, msgspec.json.encode(alarm), job=alarm.about.job, run=alarm.about.run,
-            at_ns=alarm.onset_ns,
-        )  # fmt: skip
+        keep_alarm(self.store, alarm)
+        self.handling.told_again(alarm)
         mine = next((case for case in reversed(self.handling.cases) if alarm.id in case.alarms), None)
-        spell = "" if mine is None else _spell(mine, alarm)
+        spell = "" if mine is None else _spell(mine, alarm, is_settled=self.handling.is_settled(mine))
         if mine is not None and not spell:
             was, before = mine.ended_ns, mine.alarms[alarm.id]
             onset = min(before.onset_ns, alarm.onset_ns)
@@ -162,20 +161,17 @@ class Judge:
         if alarm.end_ns is not None or not alarm.pages or alarm.inhibited_by is not None:
             return
         self.num_alarms += 1
+        run = alarm.about.run or self._newest_run(alarm)
         for case in self.handling.cases:
             if (
-                case.job == alarm.about.job
+                case.is_of(alarm.about.job, run)
                 and not case.is_dismissed
                 and case.takes(alarm, self.handling.catalog)
+                and not self.handling.is_settled(case)
             ):
                 self.handling.join(case, alarm)
                 return
-        case = Case(
-            id_of(alarm, spell),
-            alarm.about.job,
-            alarm.about.run or self._newest_run(alarm),
-            {alarm.id: alarm},
-        )
+        case = Case(id_of(alarm, spell), alarm.about.job, run, {alarm.id: alarm})
         self.handling.cases.append(case)
         if not any(self.handling.others(case)):
             self.handling.open(case)
@@ -185,19 +181,6 @@ class Judge:
     def _newest_run(self, alarm: Alarm) -> str | None:
         rows = self.store.runs(alarm.about.job) if alarm.about.job is not None else ()
         return rows[0].run if rows else None
-
-    def _run_ended(self, job: str, run: str) -> None:
-        rows = [row for row in self.store.runs(job) if row.run == run]
-        if not rows or not rows[0].is_over:
-            return
-        for case in self.handling.cases:
-            if (case.job, case.run) == (job, run) and case.ended_ns is None and case.family.asks != "stacks":
-                end = self.now_ns()
-                case.alarms = {
-                    n: a if a.end_ns is not None else msgspec.structs.replace(a, end_ns=end)
-                    for n, a in case.alarms.items()
-                }
-                self.handling.amend(case, "the run ended")
 
     def _capture(self, made: CaptureMade) -> None:
         case = next((c for c in self.handling.cases if c.captured.id == made.id), None)
@@ -215,13 +198,13 @@ class Judge:
             self.handling.amend(case, f"capture {made.id} is armed{steps_}")
 
 
-def _spell(case: Case, alarm: Alarm) -> str:
+def _spell(case: Case, alarm: Alarm, *, is_settled: bool) -> str:
     """What makes an alarm that a case has a matter of its own again: it holds anew long after that was over,
-    or is worse than what was dismissed. Empty where it is not."""
+    or after it was settled, or is worse than what was dismissed. Empty where it is not."""
     if alarm.end_ns is not None:
         return ""
     before = case.alarms[alarm.id]
-    if before.end_ns is not None and case.is_past(alarm.onset_ns):
+    if before.end_ns is not None and (is_settled or case.is_past(alarm.onset_ns)):
         return f"@{before.end_ns}"
     is_worse = SEVERITIES.index(alarm.severity) > SEVERITIES.index(before.severity)
-    return f"@{alarm.severity}" if case.is_dismissed and is_worse else ""
+    return f"@{alarm.severity}" if (case.is_dismissed or is_settled) and is_worse else ""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import msgspec
 from msgspec.structs import replace
 
+from stepscope.model.alarm import Alarm
 from stepscope.model.incident import Incident, Noted
 from stepscope.server.feed import Feed
 from stepscope.store.contract import Store
@@ -52,6 +53,14 @@ def amended(
         _put(store, changed)
     feed.tell("incident", changed)
     return changed
+
+
+def keep_alarm(store: Store, alarm: Alarm) -> None:
+    """Write an alarm down in its newest form."""
+    about = alarm.about
+    store.put(
+        "alarm", alarm.id, msgspec.json.encode(alarm), job=about.job, run=about.run, at_ns=alarm.onset_ns
+    )  # fmt: skip
 
 
 def _put(store: Store, incident: Incident) -> None:

@@ -23,6 +23,8 @@ class Family:
     causes: tuple[str, ...] = ()
     verdicts: tuple[str, ...] = ()
     asks: Literal["trace", "stacks", "nothing"] = "trace"
+    before_ns: int | None = None
+    """How far before the onset counters count; `None` for the usual (`look.Range`)."""
 
 
 MEMORY = ("out-of-memory", "logged-out-of-memory", "fragmented-out-of-memory", "memory-leak", "memory-creep",
@@ -39,7 +41,8 @@ IDLE = ("dead-job", "no-progress", "idle-device", "idle-in-checkpoint", "idle-in
         "sparse-bursts")  # fmt: skip
 
 FAMILIES: tuple[Family, ...] = (
-    Family("memory", ("memory-high", "memory-growing", "host-out-of-memory"), MEMORY, asks="nothing"),
+    Family("growth", ("memory-growing",), MEMORY, asks="nothing", before_ns=0),  # before, it was steady
+    Family("memory", ("memory-high", "host-out-of-memory"), MEMORY, asks="nothing"),
     Family("heat", ("temperature-at-limit", "temperature-over-80", "clock-thermal"), HEAT),
     Family("clock", ("power-brake", "power-capped", "clock-locked"), CLOCK),
     Family("device", ("xid", "device-lost", "ecc-uncorrected", "row-remapped", "row-remap-pending",

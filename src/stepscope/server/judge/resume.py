@@ -10,7 +10,8 @@ from stepscope.server.judge.case import Case
 from stepscope.store.contract import Store
 
 DAY_NS = 86_400_000_000_000
-MOST = 500
+WEEK_NS = 7 * DAY_NS
+MOST, MOST_ALARMS = 500, 10_000
 """Incidents that are taken up."""
 
 
@@ -36,9 +37,19 @@ def cases_of(store: Store, now_ns: int, cool_down_ns: int) -> list[tuple[Case, I
             captured=incident.capture,
             told=None if incident.report is None else incident.rule or "",
             num_reports=_num_reports(incident),
+            ranks=incident.about.ranks,
         )
         found.append((case, incident))
     return found
+
+
+def alarms_left(store: Store, now_ns: int) -> dict[str, Alarm]:
+    """Alarms that still held when an earlier server ended, by their ids: of an incident or of none."""
+    alarms = (
+        msgspec.json.decode(each.body, type=Alarm)
+        for each in store.documents("alarm", start_ns=now_ns - WEEK_NS, limit=MOST_ALARMS)
+    )
+    return {each.id: each for each in alarms if each.end_ns is None}
 
 
 def _alarm(store: Store, id: str, incident: Incident) -> Alarm:

@@ -9,12 +9,12 @@ import msgspec
 from msgspec.structs import replace
 
 from stepscope.model.incident import Incident, Noted
-from stepscope.model.report import Report
+from stepscope.model.report import HOST_KINDS, Report
 from stepscope.model.text import Lang, Text
 from stepscope.server.feed import Feed
 from stepscope.server.judge.case import Case
 from stepscope.server.judge.record import amended, incident_of
-from stepscope.server.judge.verdict import Verdict, with_card
+from stepscope.server.judge.verdict import Verdict, alone, with_card
 from stepscope.store.contract import Store
 
 NO_TRACE = Text(
@@ -60,13 +60,16 @@ class Telling:
         card = verdict.card.id if verdict.card is not None else None
         if card is not None:
             report = with_card(report, card, case.onset_ns, onset_step, notes)
+        alarms = list(case.alarms.values())
+        report = alone(report, verdict, alarms, self._lang)
         place = self._keep(case, report)
         for lang, other in self._others(case):
+            other = alone(other, verdict, alarms, lang)
             if card is not None:
                 other = with_card(other, card, case.onset_ns, onset_step, notes)
             self._put(case, f"{place}.{lang}", other)
         devices, hosts = self._places(case, verdict.ranks)
-        devices = devices or tuple(each for each in verdict.devices if each != "cpu")
+        devices = devices or tuple(each for each in verdict.devices if each not in HOST_KINDS)
 
         def decided(i: Incident) -> Incident:
             about = i.about

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from stepscope.diagnose.card import runs
 from stepscope.model.alarm import Alarm, AlarmSeverity
 from stepscope.model.report import Card, Confidence, Finding, Report
-from stepscope.model.text import Text
+from stepscope.model.report import Verdict as Said
+from stepscope.model.text import Lang, Text
 from stepscope.rules import Catalog
 from stepscope.server.judge.relation import SYMPTOMS, explains, family_of
 
@@ -23,6 +24,7 @@ LEAST_SLOWDOWN = 1.05
 _ORDER: Mapping[str, int] = {"info": 0, "warning": 1, "critical": 2}
 _CONFIDENCE: Mapping[str, int] = {"low": 0, "medium": 1, "high": 2}
 _RANKS = Text(en="{title} (ranks {ranks})", zh="{title}（rank {ranks}）")
+_RANK = Text(en="{title} (rank {ranks})", zh="{title}（rank {ranks}）")
 OPEN = Text(
     en="{alarm}; steps and counters confirm it, no known cause explains it",
     zh="{alarm}；训练步与计数器证实了该现象，但没有已知原因能够解释",
@@ -76,13 +78,28 @@ def judged(
     if is_fact or (slowdown is not None and slowdown >= LEAST_SLOWDOWN):
         if not is_fact:
             title = Text(en=OPEN.en.format(alarm=title.en), zh=OPEN.zh.format(alarm=title.zh))
-        why = "" if slowdown is None else f"steps take {slowdown:.2f} times as long as before; "
+        is_of_speed = any(family_of(a.condition, a.level).asks == "trace" for a in alarms)
+        why = (
+            ""
+            if slowdown is None or not is_of_speed
+            else f"steps take {slowdown:.2f} times as long as before; "
+        )
         severity = alarm.severity if is_fact else _at_most(alarm.severity, "warning")
         return Verdict("open", severity, title, f"{why}no known cause explains it")
     told = "" if slowdown is None else f", steps take {slowdown:.2f} times as long as before"
     return Verdict(
         "dismissed", "info", title, f"not confirmed: the report says {report.verdict.class_}{told}"
     )
+
+
+def alone(report: Report, verdict: Verdict, alarms: Sequence[Alarm], lang: Lang) -> Report:
+    """The report as it is told with alarms of memory or of a device that no card explains: what else it found
+    is of another trouble, and often of another time."""
+    names = {family_of(each.condition, each.level).name for each in alarms}
+    if verdict.outcome != "open" or not names <= {"memory", "device"}:
+        return report
+    text = verdict.title.in_(lang)
+    return replace(report, verdict=Said(class_="undecided", text=text), cards=(), findings=())
 
 
 def _own(card: Card, report: Report, catalog: Catalog) -> list[Finding] | None:
@@ -121,7 +138,8 @@ def _confirmed(card: Card, own: Sequence[Finding], alarms: Sequence[Alarm], cata
     titles = {}
     for lang in ("en", "zh"):
         title = rule.title.en if lang == "en" else rule.title.zh
-        form = _RANKS.en if lang == "en" else _RANKS.zh
+        text = _RANK if len(ranks) == 1 else _RANKS
+        form = text.en if lang == "en" else text.zh
         named = (", " if lang == "en" else "、").join(runs(ranks))
         titles[lang] = form.format(title=title, ranks=named) if ranks else title
     hard = [each.severity for each in alarms if each.level != "performance"]
