@@ -155,9 +155,12 @@ class MemoryStore:
         )
 
     def batches(self, job: str | None, run: str | None, start_ns: int, end_ns: int) -> tuple[Batch, ...]:
-        return tuple(
-            msgspec.structs.replace(each, agent="window", seq=n) for n, each in enumerate(self.kept, 1)
-        )
+        kept = [
+            each
+            for each in self.kept
+            if job is None or not isinstance(each, Marks) or each.identity.get("job") == job
+        ]
+        return tuple(msgspec.structs.replace(each, agent="window", seq=n) for n, each in enumerate(kept, 1))
 
     def put(self, kind, id, body, *, job=None, run=None, at_ns):  # type: ignore[no-untyped-def]
         with self.lock:

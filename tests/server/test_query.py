@@ -93,7 +93,10 @@ def test_a_report_is_shown_as_json_html_markdown_and_text(server: Asked, report:
     assert server.get("/api/v1/reports?job=llama").json["items"][0]["cards"][0] == card["title"]
     assert [each["card"] for each in server.get("/api/v1/cards").json["items"]] == [card]
     assert server.get("/api/v1/cards/i1").json["card"] == card
-    assert b"<html" in server.get("/api/v1/cards/i1?format=html&lang=zh").body
+    assert b"<html" in server.get("/api/v1/cards/i1?format=html").body
+    for form in ("html", "markdown", "text"):
+        types = server.get(f"/api/v1/reports/r1?format={form}").headers["content-type"]
+        assert types.count("charset") == 1
     findings = server.get("/api/v1/findings?job=llama").json["items"]
     assert {each["finding"]["id"] for each in findings} == {
         each["id"] for each in json.loads(report)["findings"]
@@ -168,3 +171,32 @@ def test_a_bucket_gives_no_more_than_its_burst_and_its_rate(waits: list[float]) 
         assert wait_s <= 0.5
     assert given_ <= 5 + 2.0 * sum(waits) + 1e-6
     assert bucket.take("other", now) == 0
+
+
+def test_a_report_comes_in_the_language_that_was_asked_for_or_says_that_it_is_not_kept_in_it(
+    server: Asked, root: Any, report: bytes
+) -> None:
+    server.store.docs.clear()
+    zh = encode(diagnose([root / "src/stepscope/demo/demo.pt.trace.json.gz"], lang="zh"))
+    card = json.loads(zh)["cards"][0]
+    incident = Incident(
+        id="i1", about=About(job="llama"), severity="warning", title="x", onset_ns=1, opened_ns=2,
+        report="i1-1", card=card["id"],
+    )  # fmt: skip
+    server.store.put("incident", "i1", msgspec.json.encode(incident), job="llama", at_ns=6)
+    server.store.put("report", "i1-1", report, job="llama", at_ns=5)
+    alone = server.get("/api/v1/cards/i1?format=markdown&lang=zh")
+    assert alone.headers["content-language"] == "en"
+    assert alone.body.decode().startswith("> 此报告仅保存了英文版")
+    assert "此报告仅保存了英文版" in server.get("/api/v1/reports/i1-1?format=html&lang=zh").body.decode()
+    assert server.get("/api/v1/reports/i1-1?lang=zh").body == report
+
+    server.store.put("report", "i1-1.zh", zh, job="llama", at_ns=5)
+    said = server.get("/api/v1/reports/i1-1?lang=zh")
+    assert (said.body, said.headers["content-language"]) == (zh, "zh")
+    assert server.get("/api/v1/reports/i1-1.zh?lang=en").body == report
+    assert server.get("/api/v1/reports/i1-1").body == report
+    assert server.get("/api/v1/cards/i1?lang=zh").json["card"] == card
+    page = server.get("/api/v1/cards/i1?format=text&lang=zh")
+    assert card["title"] in page.body.decode()
+    assert "此报告仅" not in page.body.decode()

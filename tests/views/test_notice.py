@@ -78,7 +78,7 @@ def test_a_name_from_a_trace_neither_calls_people_nor_links_nor_formats(markup: 
         assert not re.search(r"<(!channel|script|at )", text)
     if markup in ("dingtalk", "feishu", "wecom"):
         assert "<at " not in text
-        assert "`" not in prose
+        assert "`" not in re.sub(r"(?m)^> `[^`]*`$", "", prose)  # code within a line
     if markup in ("slack", "markdown", "teams", "discord"):
         assert text.count("```") == 4  # the patch and the next command
 
@@ -96,3 +96,16 @@ def test_the_sample_report_becomes_a_notice_with_its_patch_and_gain(lang: str) -
     assert any("num_workers" in line for change in found.changes for line in change.patch)
     assert "28.9 %" in found.changes[0].gain
     assert "http://here/card" in text_of(found, MARKUPS["wecom"])
+
+
+@pytest.mark.parametrize("markup", EVERY)
+def test_code_is_copied_as_it_was_written(markup: str) -> None:
+    """DingTalk showed `#` in its full width: what was pasted was no Python."""
+    lines = (
+        "@torch.compile",
+        "loader = DataLoader(data, num_workers=8)  # of 16 cores",
+        "x = rows[0] * a_b_c ~ d",
+    )
+    told = re.sub(r"<[^>]*>|&#x27;", "", MARKUPS[markup].code(list(lines)))
+    for line in lines:
+        assert line in told

@@ -51,6 +51,7 @@ class Packer:
         self.agent, self.host, self.hold_ns = agent, host, hold_ns
         self._jobs, self._devices = jobs, devices
         self._open: dict[_Key, _Open] = {}
+        self._logs: dict[tuple[str, str], redact.Open] = {}
 
     def add(self, source: str, reading: Reading, mono_ns: int) -> list[Batch]:
         """Take a reading. Events, lines and marks leave at once, values when `due` says."""
@@ -151,7 +152,8 @@ class Packer:
                     self.agent, 0, self.host, log, name, [], [], dict(labels)
                 )
             batch.at_ns.append(at_ns)
-            batch.text.append(redact.without_secrets(text)[0])
+            state = self._logs.setdefault((log, name), redact.Open())
+            batch.text.extend(redact.lines_without_secrets([text], state)[0])
         return list(together.values())
 
 

@@ -56,15 +56,16 @@ def command(report: str | None, config: str, dry_run: bool, is_test: bool) -> No
         raise ServiceError(", ".join(failed), "a test message could not be sent", "see the reason above")
 
 
-def lines_of(path: str, environment: Mapping[str, str]) -> list[Line]:
-    """Every channel of a configuration file, set up. UsageError says what is wrong in it."""
+def lines_of(path: str, environment: Mapping[str, str], option_name: str = "--config") -> list[Line]:
+    """Every channel of a configuration file, set up; `option_name` is the one that named it. UsageError says
+    what is wrong in it."""
     from stepscope.act.notify.config import sender_of, settings_of
     from stepscope.act.notify.deliver import Line
     from stepscope.act.notify.secret import secrets_of
     from stepscope.offline.option import read_toml
 
     secrets = secrets_of(environment)
-    told = read_toml(path, "--config takes a TOML file", '[[channel]], then kind = "webhook", …')
+    told = read_toml(path, f"{option_name} takes a TOML file", '[[channel]], then kind = "webhook", …')
     return [Line(each, sender_of(each, secrets)) for each in settings_of(told)]
 
 
@@ -86,7 +87,10 @@ def _report(path: str | None, settings: Settings) -> Report:
     try:
         with open(path, "rb") as file:
             return decode(file.read())
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except OSError as error:
+        why = (error.strerror or type(error).__name__).lower()
+        raise InputError(path, f"cannot be read: {why}", "give the path of a report that is there") from error
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise InputError(path, "no report", "give what stepscope diagnose --format json wrote") from error
 
 

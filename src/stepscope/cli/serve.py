@@ -131,7 +131,7 @@ def _loop(
 
     shape = "[condition-id], then threshold = number"
     wanted = LoopWanted(
-        lines=lines_of(notify, os.environ) if notify is not None else (),
+        lines=lines_of(notify, os.environ, "--notify") if notify is not None else (),
         link=link,
         alerts=read_toml(alerts, "--alerts takes a TOML file", shape) if alerts is not None else None,
         lang=lang,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from stepscope.diagnose.signal import device_of
 from stepscope.model import report
@@ -40,8 +40,10 @@ def events_of(
     telemetry: Sequence[Telemetry],
     logs: Sequence[Log],
     owners: Sequence[Owner] = (),
+    named: Mapping[tuple[str | int | None, ...], report.Device] = {},
 ) -> tuple[report.Event, ...]:
-    """What happened, in order of time; `told` are the Xids. One that may be old is none of this time's."""
+    """What happened, in order of time; `told` are the Xids,
+    `named` how the report names the devices of owners. One that may be old is none of this time's."""
     found: list[report.Event] = []
     for each in told:
         if each.start_ns is not None and each.is_new:
@@ -53,7 +55,7 @@ def events_of(
                     severity=each.severity,
                     text=each.text,
                     code=each.code,
-                    device=device_of(owner) if owner is not None else None,
+                    device=named.get(owner.key, device_of(owner)) if owner is not None else None,
                 )
             )
     for log in logs:
@@ -79,7 +81,9 @@ def events_of(
                         severity="warning",
                         text=mark.text,
                         code=mark.code,
-                        device=device_of(mark.owner) if mark.owner is not None else None,
+                        device=named.get(mark.owner.key, device_of(mark.owner))
+                        if mark.owner is not None
+                        else None,
                     )
                 )
     gravest = sorted(found, key=lambda event: (_SEVERITY[event.severity], -event.at_ns))[:MOST_EVENTS]

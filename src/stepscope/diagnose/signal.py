@@ -34,14 +34,15 @@ def summaries(
     hosts."""
     rows: list[report.SignalSummary] = []
     for each in devices:
-        rank, windows = None, None
+        rank, windows, named = None, None, None
         if each.place is not None:
             analysis = analyses[each.place[0]]
+            named = named_as(each.samples.owner, analysis.devices[each.place[1]].accounting.device)
             rank = analysis.rank
             activity = analysis.devices[each.place[1]].activity
             if activity is not None and activity.step_start_ns is not None:
                 windows = (activity.step_number, activity.step_start_ns, activity.step_end_ns)
-        rows += _of_owner(each.samples, each.rows, each.source, rank, windows)
+        rows += _of_owner(each.samples, each.rows, each.source, rank, windows, named)
     for each_host in hosts:
         rows += _of_owner(
             each_host, np.ones(len(each_host), dtype=bool), sources.get(each_host.owner.key, "")
@@ -73,12 +74,20 @@ def device_of(owner: Owner) -> report.Device:
     return report.Device(index=owner.index, uuid=owner.uuid, name=owner.model)
 
 
+def named_as(owner: Owner, traced: report.Device) -> report.Device:
+    """The device of counters that is one of a trace, under the trace's number: a process counts the devices
+    that it may see, an exporter all of the host, and a report has one number for each."""
+    found = device_of(owner)
+    return found if traced.index is None else msgspec.structs.replace(found, index=traced.index)
+
+
 def _of_owner(
     samples: Samples,
     rows: Rows,
     source: str,
     rank: int | None = None,
     windows: tuple[I64 | None, I64 | None, I64 | None] | None = None,
+    named: report.Device | None = None,
 ) -> list[report.SignalSummary]:
     found = []
     for name, signal in SIGNALS.items():
@@ -92,7 +101,7 @@ def _of_owner(
         is_number = signal.kind in ("gauge", "state")
         found.append(
             report.SignalSummary(
-                device=device_of(samples.owner),
+                device=named or device_of(samples.owner),
                 signal=name,
                 unit=signal.unit,
                 mean=float(value.mean()) if len(value) and is_number and signal.aggregate == "mean" else None,

@@ -22,7 +22,7 @@ from stepscope.analyse.telemetry.table import Rows, Samples, samples_of
 from stepscope.diagnose.event import events_of, xid_incidents, xid_numbers
 from stepscope.diagnose.memory import observed_device
 from stepscope.diagnose.progress import Progressed, progressed
-from stepscope.diagnose.signal import device_of, summaries
+from stepscope.diagnose.signal import device_of, named_as, summaries
 from stepscope.diagnose.source_issue import LOG_ELSEWHERE, called, issues_of
 from stepscope.model import report
 from stepscope.model.activity import Activity
@@ -132,7 +132,9 @@ def beside_ranks(
         clocks=clocks,
         lags=lags,
         signals=summaries(devices, hosts, analyses, of_hosts),
-        events=events_of(xids, telemetry, logs, [each.samples.owner for each in devices]),
+        events=events_of(
+            xids, telemetry, logs, [each.samples.owner for each in devices], _named(devices, result)
+        ),
         progress=steps.rows,
         representative=_representative(analyses, devices, telemetry, steps),
         issues=(
@@ -221,6 +223,17 @@ def _lag(
             if activity is not None:
                 activities[each.owner] = activity
     return lag_of(source, activities)
+
+
+def _named(
+    devices: Sequence[Device], analyses: Sequence[RankAnalysis]
+) -> dict[tuple[str | int | None, ...], report.Device]:
+    """Owner -> how the report names its device, of those that are of a trace."""
+    return {
+        each.samples.owner.key: named_as(each.samples.owner, _of(analyses, each.place).accounting.device)
+        for each in devices
+        if each.place is not None
+    }
 
 
 def _of(analyses: Sequence[RankAnalysis], place: tuple[int, int]) -> DeviceAnalysis:

@@ -71,4 +71,8 @@ class CaptureDocument(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=T
     bytes: int | None = None
     """Of the traces of all ranks."""
     ended_ns: int | None = None
+    report: str | None = None
+    """Id of the report that was made of it alone: of one that a person asked for."""
+    no_report: str | None = None
+    """Why there is none, though all traces are here."""
     hour: CaptureHour | None = None

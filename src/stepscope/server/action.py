@@ -38,7 +38,8 @@ class Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 
 class CaptureAsk(Body, frozen=True, kw_only=True):
-    """A capture of a run, now. No ranks: those that tell most. `num_steps` are recorded, after a warm-up."""
+    """A capture of a run, now. No ranks: all of them. `num_steps` are recorded; of several the analysis
+    leaves the first out."""
 
     job: Name
     run: Name | None = None
@@ -60,7 +61,7 @@ class ChangeAsk(Body, frozen=True, kw_only=True):
     commit: Annotated[str, Meta(max_length=80)] | None = None
     config: dict[str, tuple[str | None, str | None]] = {}
     run: Name | None = None
-    remedy: Annotated[str, Meta(max_length=128)] | None = None
+    remedy: Annotated[str, Meta(max_length=128, pattern=r"^[a-z0-9][a-z0-9-]*#[0-9]{1,2}$")] | None = None
 
 
 class CloseAsk(Body, frozen=True, kw_only=True):
@@ -99,7 +100,8 @@ class TokenAsk(Body, frozen=True, kw_only=True):
     summary="Ask for a capture",
 )
 async def ask_capture(request: Ask, state: State, data: JSONBody[CaptureAsk]) -> Response[dict[str, Any]]:
-    """Ask for a capture: the answer is its document; GET /api/v1/captures says what came of it."""
+    """Ask for a capture: the answer is its document; GET /api/v1/captures says what came of it, and the id of
+    its report. 409 where a budget, a cool-down or the run itself does not allow it."""
     ask = state.parts.ask_capture
     if ask is None:
         raise absent("captures")
@@ -107,6 +109,8 @@ async def ask_capture(request: Ask, state: State, data: JSONBody[CaptureAsk]) ->
     done: dict[str, Any] = await in_thread(
         state.querying, lambda: ask(data.job, data.run, data.ranks, data.num_steps, by)
     )
+    if done.get("state") == "refused":
+        raise Refusal(409, done.get("refusal") or "it was refused", f"see capture {done.get('id')}")
     return reply(request, done, status=202)
 
 
@@ -164,7 +168,20 @@ async def change(request: Ask, state: State, incident: Id, data: JSONBody[Change
         )
     clean["config"] = {key: (before[key], after[key]) for key in before}
     made = Change(at_ns=state.parts.clock_ns(), by=asker(request).name, **clean)
+    if data.remedy is not None:
+        check_remedy(data.remedy)
     return reply(request, await _incident(state, incident, lambda do: do.change(incident, made)))
+
+
+def check_remedy(remedy: str) -> None:
+    """Refusal where no rule has such a piece of advice."""
+    from stepscope.rules import load_catalog
+
+    rule, _, number = remedy.partition("#")
+    found = load_catalog().rules.get(rule)
+    num = 0 if found is None else len(found.remedies) + len(found.on_host.remedies if found.on_host else ())
+    if not 1 <= int(number) <= num:
+        raise Refusal(400, "remedy: no rule has such an advice", "give it as the card names it, RULE#NUMBER")
 
 
 @post(

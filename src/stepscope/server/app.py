@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -95,9 +96,29 @@ def _failed(ask: Ask, error: Exception) -> Response[Any]:
 
 def _keys(error: HTTPException) -> str:
     """The names that an error is about: ours, never the asker's."""
-    rows = error.extra if isinstance(error.extra, list) else []
-    names = [str(row["key"]) for row in rows if isinstance(row, dict) and "key" in row]
-    return ", ".join(name for name in names if name.replace("_", "").replace(".", "").isalnum())[:200]
+    rows = [each for each in error.extra if isinstance(each, dict)] if isinstance(error.extra, list) else []
+    names = [_key(str(row.get("key", "")), str(row.get("message", ""))) for row in rows]
+    if not rows and isinstance(error.__cause__, msgspec.MsgspecError):
+        names = [_key("", str(error.__cause__))]
+    return ", ".join(dict.fromkeys(filter(None, names)))[:200]
+
+
+_AT = re.compile(r" - at `\$\.?([\w.\[\]]*)`\Z")
+_LACKS = re.compile(r"missing required field `(\w{1,64})`")
+
+
+def _key(key: str, message: str) -> str:
+    """The place in a body, of msgspec's line about it: `matchers[0].field`. A field that we do not know is
+    the asker's word, and is not said again."""
+    at = _AT.search(message)
+    place = (at[1] if at else "") or key
+    place = "" if place == "data" or not re.fullmatch(r"[A-Za-z_][\w.\[\]]{0,99}", place) else place
+    lacks = _LACKS.search(message)
+    if lacks:
+        return f"{place}.{lacks[1]}".lstrip(".") + " is missing"
+    if "contains unknown field" in message:
+        return f"a field of {place or 'the body'} that it does not have"
+    return place
 
 
 def _own(_: Ask, error: Exception) -> Response[Any]:

@@ -235,6 +235,8 @@ def _count(feed: Feed, tally: Tally) -> None:
             tally.add("stepscope_server_incidents_total")
 
     def capture(what: Any) -> None:
+        if isinstance(what, CaptureDocument) and (what.report or what.no_report):
+            return  # it was counted when it was done
         state = what.get("state") if isinstance(what, dict) else getattr(what, "state", None)
         tally.add("stepscope_server_captures_total", state=str(state or "unknown"))
         if isinstance(what, CaptureDocument) and what.state in ("done", "failed"):

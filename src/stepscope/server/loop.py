@@ -19,6 +19,7 @@ from stepscope.model.error import UsageError
 from stepscope.model.incident import Incident, Noted
 from stepscope.model.text import Lang
 from stepscope.server.after import After
+from stepscope.server.by_hand import WHY, ByHand
 from stepscope.server.capture import Captures
 from stepscope.server.hourly import Hourly
 from stepscope.server.judge import Judge, Settings, Worker
@@ -52,6 +53,10 @@ def closed_loop(parts: Parts, stack: ExitStack, wanted: LoopWanted, err: Callabl
     after = After(store, feed, now_ns, amend=lambda id, act: amended(store, feed, id, act))
     reference = Reference(store, feed, captures, worker.diagnose, now_ns, wanted.lang)
     hourly = Hourly(store, worker.diagnose, now_ns, wanted.lang)
+    by_hand = ByHand(
+        store, feed, worker.diagnose, now_ns, wanted.lang, thresholds=lambda: thresholds_of(parts)
+    )
+    stack.callback(by_hand.stop)
     also = tuple(sorted({each.settings.lang for each in wanted.lines} - {wanted.lang}))
     judge = Judge(
         store,
@@ -61,12 +66,12 @@ def closed_loop(parts: Parts, stack: ExitStack, wanted: LoopWanted, err: Callabl
         now_ns,
         Settings(lang=wanted.lang, also=also),
         thresholds=lambda: thresholds_of(parts),
-        ticks=(reference.tick, hourly.tick),
+        ticks=(by_hand.tick, reference.tick, hourly.tick),
         notes_of=reference.notes,
     )
     notices = Notices(
         store, wanted.lines, Composed(store, wanted.link), now_ns, key=key, say=err,
-        told=lambda id, at_ns: _told(parts, id, at_ns),
+        told=lambda id, channel, at_ns: _told(parts, id, channel, at_ns),
         count=lambda channel, outcome: parts.tally.add(
             "stepscope_server_notices_total", channel=channel, outcome=outcome
         ),
@@ -115,13 +120,13 @@ def thresholds_of(parts: Parts) -> dict[str, dict[str, float]]:
     }
 
 
-def _told(parts: Parts, id: str, at_ns: int) -> None:
-    """The first channel took it."""
+def _told(parts: Parts, id: str, channel: str, at_ns: int) -> None:
+    """A channel took it: the first one makes it told."""
 
     def first(incident: Incident) -> Incident:
         return incident if incident.told_ns is not None else msgspec.structs.replace(incident, told_ns=at_ns)
 
-    amended(parts.store, parts.feed, id, first, Noted(at_ns=at_ns, what="told"))
+    amended(parts.store, parts.feed, id, first, Noted(at_ns=at_ns, what=f"told over {channel}"))
 
 
 def _listen(parts: Parts, notices: Notices, stack: ExitStack) -> None:
@@ -154,9 +159,8 @@ def _asked(
         run = rows[0].run
     if run is None or not any(row.run == run for row in rows):
         raise UsageError(f"job {job}: no such run; see /api/v1/runs")
-    # The first recorded step of several is left out by the analysis.
-    request = Request(num_steps=num_steps + 1, ranks=frozenset(ranks) if ranks else None)
-    made = captures.ask(job, run, request, by=by, why="asked for by hand")
+    request = Request(num_steps=num_steps, ranks=frozenset(ranks) if ranks else None)
+    made = captures.ask(job, run, request, by=by, why=WHY)
     found: dict[str, Any] = msgspec.to_builtins(made)
     return found
 

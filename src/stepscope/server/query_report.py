@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
@@ -11,7 +12,7 @@ from litestar.params import FromQuery
 
 from stepscope.model.incident import Incident
 from stepscope.model.report import Report
-from stepscope.model.text import Lang
+from stepscope.model.text import LANGS, Lang, Text
 from stepscope.server import shape
 from stepscope.server.parts import Parts
 from stepscope.server.query_document import found, is_of
@@ -75,12 +76,8 @@ async def reports(
 
 
 Form = Literal["json", "html", "markdown", "text"]
-_MEDIA = {
-    "json": "application/json",
-    "html": "text/html; charset=utf-8",
-    "markdown": "text/markdown; charset=utf-8",
-    "text": "text/plain; charset=utf-8",
-}
+_MEDIA = {"json": "application/json", "html": "text/html", "markdown": "text/markdown", "text": "text/plain"}
+"""Of texts the framework says the charset."""
 
 
 @get(
@@ -90,7 +87,8 @@ _MEDIA = {
     tags=["reports"],
     summary="One report",
     description="JSON in the form of docs/reference/report.md; with `format`, or where `text/html` is "
-    "accepted, as a page.",
+    "accepted, as a page. With `lang` that of this language where it is kept (people are told in it), else "
+    "as it is; `Content-Language` says which.",
 )
 async def report(
     request: Ask,
@@ -99,30 +97,81 @@ async def report(
     format: FromQuery[Form | None] = None,
     lang: FromQuery[Lang | None] = None,
 ) -> Response[dict[str, Any]]:
-    """One report, as it is kept or as a page."""
+    """One report, as it is kept or as a page; `Content-Language` says in which language it is."""
     form = format or ("html" if "text/html" in request.headers.get("accept", "") else "json")
 
-    def work() -> bytes:
-        body: bytes | None = state.parts.store.get("report", report)
-        if body is None:
+    def work() -> Spoken:
+        found = in_language(state.parts.store, report, lang)
+        if found is None:
             raise unknown("report", "/api/v1/reports")
-        return body if form == "json" else rendered(body, form, lang)
+        return found
 
-    return send(request, await in_thread(state.querying, work), _MEDIA[form])  # type: ignore[return-value]
+    found = await in_thread(state.querying, work)
+    return await _sent(request, state, found, form)
 
 
-def rendered(body: bytes, form: str, lang: Lang | None) -> bytes:
-    """A stored report as a page."""
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """A stored report in the language that was asked for, or in its own where it is kept in no other."""
+
+    body: bytes
+    lang: Lang
+    lacks: Lang | None = None
+    """The language that was asked for and in which it is not kept."""
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"content-language": self.lang}
+
+
+class _Lang(msgspec.Struct):
+    lang: Lang | None = None
+
+
+def in_language(store: Store, id: str, lang: Lang | None) -> Spoken | None:
+    """The report of this id, that of the other language (`ID.zh`) where it is kept and asked for."""
+    body = store.get("report", id)
+    if body is None:
+        return None
+    own: Lang = msgspec.json.decode(body, type=_Lang).lang or "en"
+    if lang is not None and lang != own:
+        base = next((id.removesuffix(f".{each}") for each in LANGS if id.endswith(f".{each}")), id)
+        for name in (f"{base}.{lang}", base):
+            other = store.get("report", name) if name != id else None
+            if other is not None and (msgspec.json.decode(other, type=_Lang).lang or "en") == lang:
+                return Spoken(other, lang)
+        return Spoken(body, own, lang)
+    return Spoken(body, own)
+
+
+NOT_KEPT = Text(
+    en="This report is kept in Chinese alone: people are not told in English here.",
+    zh="此报告仅保存了英文版：此处没有以中文通知的通道。",
+)
+
+
+async def _sent(request: Ask, state: State, found: Spoken, form: str) -> Response[Any]:
+    body = found.body
+    if form != "json":
+        body = await in_thread(state.querying, lambda: rendered(found.body, form, found.lacks))
+    return send(request, body, _MEDIA[form], headers=found.headers)
+
+
+def rendered(body: bytes, form: str, lacks: Lang | None = None) -> bytes:
+    """A stored report as a page, in its own language: sentences are kept in one, and half a page in another
+    helps nobody. Where `lacks` was asked for, the first line says that in it."""
     whole = msgspec.json.decode(body, type=Report)
-    spoken: Lang = lang or whole.lang or "en"
+    told = NOT_KEPT.in_(lacks) if lacks is not None else ""
+    spoken: Lang = whole.lang or "en"
     if form == "html":
         from stepscope.views import html
 
-        return html.render(whole, spoken).encode()
+        page = html.render(whole, spoken)
+        return (page.replace("<body>", f"<body><p>{told}</p>", 1) if told else page).encode()
     if form == "markdown":
         from stepscope.views import markdown
 
-        return markdown.render(whole, spoken).encode()
+        return (f"> {told}\n\n" * bool(told) + markdown.render(whole, spoken)).encode()
     import io
 
     from rich.console import Console
@@ -130,6 +179,7 @@ def rendered(body: bytes, form: str, lang: Lang | None) -> bytes:
     from stepscope.views.terminal import render_report
 
     sink = io.StringIO()
+    sink.write(f"{told}\n\n" * bool(told))
     render_report(whole, Console(file=sink, width=100, highlight=False), spoken)
     return sink.getvalue().encode()
 
@@ -172,7 +222,8 @@ async def cards(
     responses=responses(404, 503),
     tags=["reports"],
     summary="The card of an incident",
-    description="The card as JSON; with `format`, or where `text/html` is accepted, the page of its report.",
+    description="The card as JSON; with `format`, or where `text/html` is accepted, the page of its report; "
+    "`lang` as of reports.",
 )
 async def card(
     request: Ask,
@@ -185,23 +236,23 @@ async def card(
     store: Store = state.parts.store
     form = format or ("html" if "text/html" in request.headers.get("accept", "") else "json")
 
-    def work() -> tuple[Incident, bytes]:
+    def work() -> tuple[Incident, Spoken]:
         told = store.get("incident", incident)
         if told is None:
             raise unknown("incident", "/api/v1/incidents")
         found = msgspec.json.decode(told, type=Incident)
-        body = store.get("report", found.report) if found.report is not None else None
-        if body is None:
+        spoken = in_language(store, found.report, lang) if found.report is not None else None
+        if spoken is None:
             raise Refusal(404, "the incident has no report yet", "ask again when its card was told")
-        return found, body if form == "json" else rendered(body, form, lang)
+        return found, spoken
 
-    found, body = await in_thread(state.querying, work)
+    found, spoken = await in_thread(state.querying, work)
     if form != "json":
-        return send(request, body, _MEDIA[form])  # type: ignore[return-value]
-    shown = _cards_of(found, body, found.about.job, found.about.run, found.opened_ns)
+        return await _sent(request, state, spoken, form)
+    shown = _cards_of(found, spoken.body, found.about.job, found.about.run, found.opened_ns)
     if not shown:
         raise Refusal(404, "the report of the incident has no card", "GET /api/v1/reports has it whole")
-    return reply(request, shown[0])
+    return reply(request, shown[0], headers=spoken.headers)
 
 
 def _cards_of(

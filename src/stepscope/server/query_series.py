@@ -227,13 +227,12 @@ async def window(
     end: Time = None,
 ) -> Response[bytes]:
     """Samples, marks, lines and events as an agent's spool holds them: `stepscope diagnose --telemetry URL`
-    reads it. Without a job that of the newest run; without times the last hour of it."""
+    reads it. Without a job that of the newest run, which `Stepscope-Job` names, and `Stepscope-Other-Jobs`
+    some of the others; without times the last hour of it."""
     parts: Parts = state.parts
 
-    def work() -> bytes:
-        return spool_of(parts, job, run, start, end)
-
-    return send(request, await in_thread(state.querying, work), CONTENT_TYPE)
+    body, chosen = await in_thread(state.querying, lambda: spool_of(parts, job, run, start, end))
+    return send(request, body, CONTENT_TYPE, headers=chosen)
 
 
 HANDLERS = (series, steps, events, window)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from urllib.parse import quote
 
 from stepscope.model.batch import Batch, Happened
 from stepscope.model.error import UsageError
@@ -12,21 +13,31 @@ from stepscope.server.query_job import run_of
 from stepscope.server.reply import Refusal
 from stepscope.sources.formats.frame import Header, pack_frame, pack_header
 
+MOST_HEADER = 512
 HOUR_NS = 3_600_000_000_000
 BESIDE_NS = 600_000_000_000
 """How far before a run's begin and behind its end a window goes that nobody bounds: what devices did then."""
 
 
-def spool_of(parts: Parts, job: str | None, run: str | None, start: str | None, end: str | None) -> bytes:
-    """The body. Refusal where there is no such run, or it is too large."""
+def spool_of(
+    parts: Parts, job: str | None, run: str | None, start: str | None, end: str | None
+) -> tuple[bytes, dict[str, str]]:
+    """The body, and the headers that say of which job it is where none was named: `Stepscope-Job`, and
+    `Stepscope-Other-Jobs` with the newest others, both as in a URL. Refusal where there is no such run, or it
+    is too large."""
     now_ns = parts.clock_ns()
+    chosen: dict[str, str] = {}
     if job is None and run is not None:
         raise UsageError("a run is one of a job; give job too")
     if job is None and start is None and end is None:
-        newest = next(iter(parts.store.runs()), None)
-        if newest is None:
+        names = list(dict.fromkeys(row.job for row in parts.store.runs()))
+        if not names:
             raise Refusal(404, "no job was ever seen here", "is an agent shipping to this server?")
-        job = newest.job
+        job = names[0]
+        chosen = {"stepscope-job": quote(job)[:MOST_HEADER]}
+        if names[1:]:
+            chosen["stepscope-other-jobs"] = ",".join(quote(each)[:MOST_HEADER] for each in names[1:6])
+            chosen["stepscope-num-other-jobs"] = str(len(names) - 1)
     if job is not None:
         row = run_of(parts, job, run)
         first_ns, last_ns = row.start_ns - BESIDE_NS, row.last_ns + BESIDE_NS
@@ -50,7 +61,7 @@ def spool_of(parts: Parts, job: str | None, run: str | None, start: str | None, 
             raise Refusal(413, f"a window of more than {most} MB", "ask for a shorter one (start, end)")
     if not pieces:
         raise Refusal(404, "nothing is kept of that window", "GET /api/v1/runs says when each run was")
-    return b"".join(pieces)
+    return b"".join(pieces), chosen
 
 
 def _told(batches: Sequence[Batch], notes: Sequence[tuple[str, int, str]], at_ns: int) -> Iterator[Happened]:

@@ -90,7 +90,18 @@ def served_of(text: str, environment: Mapping[str, str], job: str | None = None)
     )  # fmt: skip
 
 
-def fetch_window(served: Served, more: tuple[tuple[str, str], ...] = ()) -> bytes:
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A window. Where no job was named: which one the server took, how many others it has, and the names of
+    the newest of those."""
+
+    body: bytes
+    job: str | None = None
+    num_others: int = 0
+    others: tuple[str, ...] = ()
+
+
+def fetch_window(served: Served, more: tuple[tuple[str, str], ...] = ()) -> Fetched:
     """The window as a segment of a spool. `more` is asked too where the address does not say it.
 
     ServiceError where it cannot be reached, lets us not in or fails; InputError where it is no server of
@@ -121,8 +132,17 @@ def fetch_window(served: Served, more: tuple[tuple[str, str], ...] = ()) -> byte
     finally:
         connection.close()
     if answer.status == 200 and (answer.getheader("Content-Type") or "").startswith(CONTENT_TYPE):
-        return body
+        return _fetched(body, answer)
     raise _wrong(served, answer.status, body)
+
+
+def _fetched(body: bytes, answer: http.client.HTTPResponse) -> Fetched:
+    job, num = answer.getheader("Stepscope-Job"), answer.getheader("Stepscope-Num-Other-Jobs") or ""
+    names = (answer.getheader("Stepscope-Other-Jobs") or "").split(",")
+    shown = [without_secrets("".join(filter(str.isprintable, unquote(each))))[0] for each in names if each]
+    if job is None or not (num.isascii() and num.isdigit() and len(num) < 7):
+        return Fetched(body)
+    return Fetched(body, unquote(job), int(num), tuple(shown[:5]))
 
 
 def _body(answer: http.client.HTTPResponse, served: Served) -> bytes:

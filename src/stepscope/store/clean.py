@@ -19,6 +19,7 @@ class Cleaner:
         self._texts: dict[str, str] = {}
         self._labels: dict[tuple[tuple[str, str], ...], dict[str, str] | None] = {}
         self._owners: dict[BatchOwner, BatchOwner | None] = {}
+        self._open: dict[tuple[str, str, str, str], redact.Open] = {}
 
     def __call__(self, batch: Batch, is_known: bool = False) -> Batch:
         """The same batch where there is nothing to remove. `is_known`: its series have owners and labels of
@@ -35,7 +36,8 @@ class Cleaner:
             changed["labels"] = self.labels(batch.labels)
             if isinstance(batch, Lines):
                 changed["name"], changed["log"] = self.text(batch.name), self.text(batch.log)
-                changed["text"] = [redact.without_secrets(each)[0] for each in batch.text]
+                state = self._state((batch.agent, batch.host, batch.log, batch.name))
+                changed["text"] = redact.lines_without_secrets(batch.text, state)[0]
             elif isinstance(batch, Happened):
                 changed["what"] = self.text(batch.what)
                 changed["text"] = redact.without_secrets(batch.text)[0]
@@ -43,6 +45,12 @@ class Cleaner:
                     changed["owner"] = self.owner(batch.owner)
         changed = {name: value for name, value in changed.items() if getattr(batch, name) != value}
         return msgspec.structs.replace(batch, **changed) if changed else batch
+
+    def _state(self, key: tuple[str, str, str, str]) -> redact.Open:
+        """What goes on from the lines of this log that came before: a key is shipped as it was written."""
+        if key not in self._open and len(self._open) > _MOST:
+            self._open.clear()
+        return self._open.setdefault(key, redact.Open())
 
     def text(self, text: str) -> str:
         """A text that comes again and again."""

@@ -79,7 +79,30 @@ def _fence(lines: list[str]) -> str:
 
 
 def _quoted(lines: list[str]) -> str:
-    return "\n".join("> " + _bare_markdown(line) for line in lines)
+    return "\n".join("> " + _still_code(line) for line in lines)
+
+
+def _still_code(line: str) -> str:
+    """A line of code for services that have no blocks of it: all of it stays as it is, so that it can be
+    copied, but that a blank goes where a tag, a mention or a link would begin. In code it changes nothing."""
+    return re.sub(r"<(?=[A-Za-z/@!])", "< ", _unaddressed(line).replace("](", "] (").replace("`", "'"))
+
+
+def _unaddressed(line: str) -> str:
+    """A line of code that calls nobody; a decorator stays one."""
+    return _EVERYBODY.sub("@ ", line)
+
+
+_EVERYBODY = re.compile(r"@(?=(?:all|here|channel|everyone|team|group)\b|所有人)", re.IGNORECASE)
+
+
+def _ticked(lines: list[str]) -> str:
+    """For WeCom, which has code within a line alone: nothing in it is markup."""
+    return "\n".join(f"> `{_still_code(line)}`" for line in lines if line.strip())
+
+
+def _indented(lines: list[str]) -> str:
+    return "\n".join("    " + _unaddressed(line) for line in lines)
 
 
 def _slack_fence(lines: list[str]) -> str:
@@ -111,7 +134,7 @@ MARKUPS: dict[str, Markup] = {
     each.name: each
     for each in (
         Markup(name="text", most=30_000, in_bytes=False, escape=_plain, strong=str, head=str,
-               item=_before("- "), code=lambda lines: "\n".join("    " + _plain(line) for line in lines),
+               item=_before("- "), code=_indented,
                link=lambda text, url: f"{text}: {url}"),
         Markup(name="markdown", most=30_000, in_bytes=False, escape=_markdown, strong=_bold("**"),
                head=_bold("**"), item=_before("- "), code=_fence, link=_md_link, newline="\n\n"),
@@ -124,7 +147,7 @@ MARKUPS: dict[str, Markup] = {
         Markup(name="feishu", most=18_000, in_bytes=True, escape=_bare_markdown, strong=_bold("**"),
                head=_bold("**"), item=_before("- "), code=_quoted, link=_md_link),
         Markup(name="wecom", most=4_000, in_bytes=True, escape=_bare_markdown, strong=_bold("**"),
-               head=_bold("**"), item=_before("- "), code=_quoted, title=_bare_markdown, link=_md_link),
+               head=_bold("**"), item=_before("- "), code=_ticked, title=_bare_markdown, link=_md_link),
         Markup(name="teams", most=20_000, in_bytes=True, escape=_markdown, strong=_bold("**"),
                head=_bold("**"), item=_before("- "), code=_fence, link=_md_link, newline="\n\n"),
         Markup(name="discord", most=1_900, in_bytes=False, escape=_markdown, strong=_bold("**"),

@@ -86,11 +86,16 @@ def owner_of(row: report.Accounting, report_: report.Report, lang: Lang) -> str:
 
 
 def subject_of(finding: report.Finding, report_: report.Report, lang: Lang) -> str:
-    """Whose row a finding is of, where the report has several."""
-    place = finding.subject.row
+    """Whose row a finding is of, where the report has several; of one that names other ranks than its row's
+    (who holds the job up, judged by the row of one that waits), those."""
+    place, ranks = finding.subject.row, finding.subject.ranks
     if place is None or place >= len(report_.accounting) or len(shown_rows(report_.accounting)) < 2:
         return ""
-    return owner_of(report_.accounting[place], report_, lang)
+    row = report_.accounting[place]
+    if ranks and row.rank is not None and row.rank not in ranks:
+        few = listed([str(each) for each in ranks[:8]], lang) + (" …" if len(ranks) > 8 else "")
+        return f"{word('rank' if len(ranks) == 1 else 'ranks', lang)} {few}"
+    return owner_of(row, report_, lang)
 
 
 def compact_head(lang: Lang) -> list[str]:

@@ -21,7 +21,7 @@ class Desk:
     ) -> None:
         self.at_ns = BEGIN_NS
         self.store, self.composer = store or Documents(), composer or Composer()
-        self.told: list[tuple[str, int]] = []
+        self.told: list[tuple[str, str, int]] = []
         self.said: list[str] = []
         self.lines = lines
         self.again()
@@ -30,7 +30,7 @@ class Desk:
         """As after a kill: nothing but the store is left."""
         self.notices = Notices(
             self.store, self.lines, self.composer, lambda: self.at_ns, key=b"k",  # type: ignore[arg-type]
-            told=lambda name, at: self.told.append((name, at)), say=self.said.append,
+            told=lambda name, channel, at: self.told.append((name, channel, at)), say=self.said.append,
         )  # fmt: skip
 
     def take(self, what: Incident) -> None:
@@ -59,7 +59,7 @@ def test_an_incident_is_told_once_and_then_only_when_its_state_changes() -> None
     desk.take(incident())  # its report was written anew: no change of state
     desk.later(60)
     assert [m.key for m in sender.got] == ["i-1.open.chat"]
-    assert desk.told == [("i-1", BEGIN_NS)]
+    assert desk.told == [("i-1", "chat", BEGIN_NS)]
     desk.take(incident(state="acknowledged"))
     desk.take(incident(state="acknowledged", severity="critical"))
     desk.take(incident(state="acknowledged", severity="critical", ended_ns=BEGIN_NS + 99 * NS))
@@ -197,6 +197,17 @@ def test_after_a_restart_only_what_changed_meanwhile_is_told() -> None:
     desk.take(incident(state="acknowledged"))
     desk.later(1)
     assert [m.notice.state for m in sender.got] == ["open", "acknowledged"]
+
+
+def test_a_message_says_what_it_is_of_though_more_has_happened_since() -> None:
+    sender = Recorder()
+    desk = Desk(line(sender))
+    desk.take(incident())
+    desk.later(0)
+    desk.take(incident(state="acknowledged"))
+    desk.take(incident(state="changed"))
+    desk.later(1)
+    assert [each.notice.state for each in sender.got] == ["open", "acknowledged", "changed"]
 
 
 def test_a_repeating_channel_is_told_again_until_the_end() -> None:

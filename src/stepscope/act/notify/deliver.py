@@ -70,7 +70,7 @@ def prepared(
 
 class Notices:
     """`take` from any thread; `start` and `stop` its own thread; or `step` by step, where a test turns the
-    clock. `key` is that of the pseudonyms. `told` hears of an incident that the first channel took, `say` of
+    clock. `key` is that of the pseudonyms. `told` hears of an incident that a channel took, `say` of
     a message that was given up, and `count` (channel; sent, failed, silenced or held) of each."""
 
     def __init__(
@@ -81,7 +81,7 @@ class Notices:
         now_ns: Callable[[], int],
         *,
         key: bytes,
-        told: Callable[[str, int], None] = lambda incident, at_ns: None,
+        told: Callable[[str, str, int], None] = lambda incident, channel, at_ns: None,
         say: Callable[[str], None] = lambda line: None,
         count: Callable[[str, str], None] = lambda channel, outcome: None,
         random_: random.Random | None = None,
@@ -203,6 +203,8 @@ class Notices:
         if row.state == "silenced" and notice.state in ("ended", "closed", "verified"):
             self._keep(msgspec.structs.replace(row, due_ns=now_ns + 1000 * HOUR_NS))
             return
+        if row.event in AFTER_OPEN:  # what happened, though more may have happened since
+            notice = msgspec.structs.replace(notice, state=row.event)
         sent = line.sender.send(self.message(notice, row.id, line, len(held)))
         now_ns = self._now_ns()
         if not sent.is_sent:
@@ -228,7 +230,7 @@ class Notices:
             self._keep(msgspec.structs.replace(each, state="held"))
         self._repeat(done)
         if row.event == "open":
-            self._told(row.incident, now_ns)
+            self._told(row.incident, row.channel, now_ns)
 
     def message(self, notice: Notice, key: str, line: Line, num_held_back: int = 0) -> Message:
         """What is sent over one channel."""

@@ -21,6 +21,7 @@ from stepscope.model.redact.identity import (
     is_address_in_context,
     key_of_inputs,
 )
+from stepscope.model.redact.line import Open, lines_without_secrets
 from stepscope.model.redact.secret import (
     ENVIRONMENT,
     SECRET,
@@ -42,6 +43,7 @@ __all__ = [
     "NOBODY",
     "SECRET",
     "Identities",
+    "Open",
     "Pseudonyms",
     "Redaction",
     "identities_in_path",
@@ -50,6 +52,7 @@ __all__ = [
     "is_address_in_context",
     "is_secret_name",
     "key_of_inputs",
+    "lines_without_secrets",
     "map_strings",
     "redact_report",
     "redact_trace",

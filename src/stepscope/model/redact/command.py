@@ -93,3 +93,24 @@ URL_CREDENTIALS = Pattern(
     r"|[^/\s:@\"'\[]{16,})@",
     re.IGNORECASE,
 )
+
+# `-p` is a password, a port, a partition, a path, a precision: by itself it says nothing.
+SHORT_PASSWORD = frozenset(("-p", "-P", "-pw"))
+OTHER_P = Pattern(
+    r"(?:.*/)?(?:srun|sbatch|salloc|squeue|sinfo|docker|podman|ssh|scp|rsync|mkdir|cp|tar|unzip|nc|kill|ps|perf)\Z"
+)
+_PRECISION = Pattern(
+    r"(?i:(?:bf|fp|float|int|uint|tf|amp)[_-]?\d{1,3}(?:e\dm\d\w{0,4})?|\d{1,3}[-_]?(?:true|mixed|bit))"
+)
+
+
+def is_like_password(word: str) -> bool:
+    """Whether the word behind `-p` is one: long and mixed, and neither a path, a list nor a precision."""
+    return (
+        6 <= len(word) <= 128
+        and not word.startswith(("/", ".", "~", "-", "[secret"))
+        and re.search(r"[A-Za-z]", word) is not None
+        and re.search(r"[^A-Za-z_./,:=-]", word) is not None
+        and re.search(r"[\s/=]", word) is None
+        and _PRECISION.fullmatch(word) is None
+    )

@@ -22,7 +22,10 @@ from stepscope.model.redact.secret_name import (
 # The word first, then back to where its name begins: to begin with the name would be to try every letter.
 _NAMED = Pattern(
     rf"(?P<word>{WORDS})(?P<suffix>{SUFFIX})?"
-    r"(?P<glue>\\*[\"']?\s{0,8}(?:=>|:=|:(?![:=])|=(?![=>]))\s{0,8})",
+    r"(?P<glue>\\*(?:[\"']|%2[27])?\s{0,8}(?:=>|:=|:(?![:=])|=(?![=>])|%(?:25){0,2}3[AD](?:%2[27])?)\s{0,8}"
+    # a line that goes on in the next; what YAML writes before a value: an anchor, a tag, a block
+    r"(?:\\\r?\n\s{0,64})?(?:&\w{1,64}\s{1,8}|!(?:<[^<>\s]{1,128}>|[\w!:/.-]{1,128})\s{1,8}){0,2}"
+    r"(?:[|>][+-]?[1-9]?\s{1,64})?)",
     re.IGNORECASE,
 )
 # A value in quotes ends where they do, an escaped quote (or one that is escaped once more) inside is of the
@@ -32,7 +35,7 @@ _VALUE = Pattern(
     r"(?P<double>\")(?:[^\"\\]|\\.)*(?:\"|\\?\Z)|(?P<single>')(?:[^'\\]|\\.)*(?:'|\\?\Z)"
     r"|(?P<slash>\\+)(?P<quote>[\"'])(?:[^\"'\\]|(?!(?P=quote))[\"']|\\+(?![\"'\\])|(?P=slash)\\+[\"'])*"
     r"(?:(?P=slash)(?P=quote))?"
-    r"|(?P<bare>[^\s\"',;&|(){}\[\]<>]+"
+    r"|(?P<bare>(?:[^\s\"',;&|(){}\[\]<>\\]|\\(?!\r?\n)|\\\r?\n(?=\S))+"
     r"(?:(?:[,;&|](?![\w.-]{1,64}\\{0,4}[\"']?[ ]?[=:])|[(){}\[\]<>\"'])[^\s\"',;&|(){}\[\]<>]+)*))",
     re.DOTALL,
 )
@@ -131,6 +134,8 @@ class _Removal:
                 is_secret = match["glue"].lstrip("\\\"' \t").startswith("=")
             elif lowered in ("pass", "pw") and not has_login:
                 is_secret = False
+            if lowered == "passwd" and text.endswith("/etc/", 0, match.start()):
+                is_secret = False  # a file that holds none, in front of what is said of it
             if not is_secret or lowered.endswith("authorization"):  # its scheme word is not the secret
                 continue
             value = _VALUE.match(text, match.end())
@@ -267,8 +272,20 @@ def _words_without_secrets(words: list[Any]) -> tuple[list[Any], int]:
             words, total = parted, removal.count
     clean: list[Any] = []
     option = ""
+    is_other = any(isinstance(word, str) and command.OTHER_P.match(word) for word in words)
     for word in words:
-        if option and isinstance(word, str) and not word.startswith("-") and is_secret_value(option, word):
+        if (
+            option in command.SHORT_PASSWORD
+            and isinstance(word, str)
+            and not is_other
+            and command.is_like_password(word)
+        ) or (
+            option
+            and option not in command.SHORT_PASSWORD
+            and isinstance(word, str)
+            and not word.startswith("-")
+            and is_secret_value(option, word)
+        ):
             clean.append(SECRET)
             total += 1
         else:
@@ -277,7 +294,10 @@ def _words_without_secrets(words: list[Any]) -> tuple[list[Any], int]:
             total += found
         # `--password` and then, as the next argument, the password
         is_option = isinstance(word, str) and _OPTION_NAME.fullmatch(word) is not None
-        option = word.lstrip("-") if is_option and is_secret_name(word.lstrip("-")) else ""
+        is_short = isinstance(word, str) and word in command.SHORT_PASSWORD
+        option = (
+            word if is_short else word.lstrip("-") if is_option and is_secret_name(word.lstrip("-")) else ""
+        )
     return clean, total
 
 
