@@ -267,7 +267,7 @@ def long_ago(store: Store, days: int) -> float:
             f"unnest({signals}) a(s), unnest({owners}) b(o), range(1440) c(m)) "
             "ORDER BY signal, owner, source, at_ns"
         )
-        path = f"minutes/bench-{n}/minute.parquet"
+        path = f"minutes/bench-{n}/minute-{n}.parquet"
         path, num_bytes = pieces.write(cursor, select, path)
         made.append(
             Piece(path, "minute", start, start + DAY_NS, len(signals) * len(owners) * 1440, num_bytes)
