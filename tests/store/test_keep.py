@@ -217,22 +217,6 @@ def test_retention_that_makes_no_sense_is_refused() -> None:
         Retention(traces_ns=-1)
 
 
-def test_a_key_that_is_shipped_line_by_line_is_kept_nowhere(tmp_path: Path) -> None:
-    store = opened(tmp_path)
-    body = "MIIBbluebird+0a/"
-    key = ["-----BEGIN PRIVATE KEY-----", body, body[::-1], "-----END PRIVATE KEY-----", "step 7 done"]
-    for seq, text in enumerate(key, 1):
-        store.keep([Lines(AGENT, seq, HOST, "kernel", "kernel", [START_NS + seq], [text])])
-    found = [
-        text
-        for each in store.batches(None, None, START_NS, END_NS)
-        if isinstance(each, Lines)
-        for text in each.text
-    ]
-    assert found == ["[secret-removed]"] * 4 + ["step 7 done"]
-    store.close()
-
-
 def test_requests_that_wait_go_into_one_transaction_and_a_bad_one_is_refused_alone(tmp_path: Path) -> None:
     store = opened(tmp_path)
     store.keep(request(1))
