@@ -308,6 +308,8 @@ MEND: tuple[tuple[str, str], ...] = (
         r"请运行：\1，或用 \2 解压",
     ),
     (r"left out", "已略去"),
+    (r"record fewer steps", "请少录几步"),
+    (r"send it again", "请重新发送"),
     (r"record fewer steps, or split the file", "请少录几步，或拆分文件"),
     (r"was the job ended while it exported\? record again", "任务是否在导出时被终止？请重新录制"),
     (r"Nsight Systems exports are not read yet", "尚不支持 Nsight Systems 导出的文件"),
