@@ -70,7 +70,10 @@ def served_of(text: str, environment: Mapping[str, str], job: str | None = None)
     prefix = parts.path.rstrip("/").removesuffix("/api/v1")
     shown = f"{parts.scheme}://{shown_host}{f':{port}' if port else ''}{without_secrets(prefix)[0]}"
     if parts.username is not None or parts.password is not None:
-        raise UsageError(f"{shown}: no credentials in the address; the token comes from {TOKEN}")
+        raise UsageError(
+            f"{shown}: no credentials in the address; the token comes from {TOKEN} "
+            f"(a Prometheus is asked as prometheus+{shown})"
+        )
     given: dict[str, str] = {}
     for pair in parts.query.split("&") if parts.query else ():
         name, _, value = pair.partition("=")
