@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 import subprocess
 import sys
@@ -20,7 +19,7 @@ from stepscope.agent.follow import MOST_BYTES, Follower
 from stepscope.agent.job import LiveRank
 from stepscope.agent.source import NotHere
 from stepscope.agent.stacks import MOST_BYTES as MOST_STACK_BYTES
-from stepscope.agent.stacks import stacks_of, stacks_of_ranks
+from stepscope.agent.stacks import found_py_spy, stacks_of, stacks_of_ranks
 from stepscope.model.error import InputError, ServiceError
 from stepscope.model.mark import Identity
 from stepscope.model.sample import Owner
@@ -199,7 +198,7 @@ def test_a_tool_that_is_not_there_fails_or_hangs_is_named(tmp_path: Path) -> Non
 
 
 def test_py_spy_itself_is_asked_where_it_is() -> None:
-    if shutil.which("py-spy") is None:
+    if found_py_spy() is None:
         pytest.skip("py-spy is not installed here")
     job = subprocess.Popen([sys.executable, "-c", "def here():\n    input()\nhere()"], stdin=subprocess.PIPE)
     try:

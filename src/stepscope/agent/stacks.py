@@ -6,8 +6,10 @@ namespace: it needs the rights of its user and to trace it (in Kubernetes SYS_PT
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+import sys
 import threading
 from collections.abc import Sequence
 
@@ -48,6 +50,11 @@ def stacks_of_ranks(
     return lines, why
 
 
+def found_py_spy() -> str | None:
+    """On the path, or beside the Python that runs us: a virtual environment need not be active."""
+    return shutil.which("py-spy") or shutil.which("py-spy", path=os.path.dirname(sys.executable))
+
+
 def stacks_of(
     pid: int,
     at_ns: int,
@@ -59,7 +66,7 @@ def stacks_of(
     """Every thread of a Python process, without stopping it; `pid` is its number on this node. At most
     20,000 lines and 4 MB. ServiceError where py-spy is not installed or does not end, InputError where it
     cannot look into the process."""
-    program = py_spy or shutil.which("py-spy")
+    program = py_spy or found_py_spy()
     if program is None:
         raise ServiceError("py-spy", "it is not installed", "pip install py-spy")
     if pid <= 0:

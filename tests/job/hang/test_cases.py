@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -20,22 +18,24 @@ import pytest
 from stepscope import offline
 from stepscope.agent.catalog.rings import RingSource
 from stepscope.agent.context import Context
-from stepscope.agent.stacks import stacks_of
+from stepscope.agent.stacks import found_py_spy, stacks_of
 from stepscope.detect.hang import HangLimits, HangWatch
 from stepscope.model.alarm import Alarm
 from stepscope.model.batch import Batch, BatchOwner, BatchSeries, Samples
 from stepscope.model.report import Report
+from tests.job.test_ddp import python_with_torch
 
 ROOT = Path(__file__).resolve().parents[3]
 LOOP = Path(__file__).with_name("loop.py")
-TORCH = os.environ.get("STEPSCOPE_TORCH_PYTHON", "")
+TORCH = python_with_torch() or ""
 KINDS = ("sleep", "killed", "mismatch", "loader", "checkpoint", "evaluation")
 GUILTY = 1
 LIMITS = HangLimits(least_ns=2_000_000_000, first_ns=20_000_000_000, settle_ns=300_000_000)
 """An evaluation that was never seen may take 20 s here; nothing else more than 2 s."""
 DEADLINE_S = 90.0
 pytestmark = pytest.mark.skipif(
-    not TORCH, reason="STEPSCOPE_TORCH_PYTHON names no Python with torch: no real collectives"
+    not TORCH,
+    reason="no Python with torch: make .venv-torch with torch in it, or set STEPSCOPE_TORCH_PYTHON",
 )
 
 
@@ -196,7 +196,7 @@ def test_a_long_evaluation_on_one_rank_is_left_alone(cases: dict[str, Case]) -> 
 
 
 def test_stacks_of_all_ranks_name_the_line_that_holds_them_up(cases: dict[str, Case]) -> None:
-    py_spy = shutil.which("py-spy", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}")
+    py_spy = found_py_spy()
     if py_spy is None:
         pytest.skip("py-spy is not installed: no real stacks")
     case = cases["sleep"]
