@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from stepscope.model.mark import RankMarks
+from stepscope.model.sample import Telemetry
 from stepscope.offline.stored import Window, from_here_on, window_of
 from stepscope.store.contract import Store
 
@@ -80,9 +81,19 @@ def is_short(window: Window) -> bool:
         for each in window.marks
         if each.steps.is_captured.any()
     ]
-    newest = [max((int(s.at_ns[-1]) for s in each.series if len(s)), default=0) for each in window.telemetry]
     end_ns = max(ends, default=0)
-    return any(end_ns - SILENT_NS < each < end_ns - PERIOD_NS for each in newest)
+    return any(end_ns - SILENT_NS < newest < end_ns - period for newest, period in _pace(window.telemetry))
+
+
+def _pace(telemetry: Sequence[Telemetry]) -> Iterator[tuple[int, int]]:
+    """Of each source its newest time, and how long it may be silent: one that looks every ten seconds is not
+    late after two."""
+    for each in telemetry:
+        told = [series.at_ns for series in each.series if len(series)]
+        if told:
+            longest = max(told, key=len)
+            usual = int(np.median(np.diff(longest))) if len(longest) > 2 else 0
+            yield max(int(at_ns[-1]) for at_ns in told), max(PERIOD_NS, usual + usual // 2)
 
 
 def _seen(marks: Sequence[RankMarks], onset_ns: int) -> Seen:
