@@ -22,16 +22,13 @@ def window(*sources: tuple[int, float]) -> Window:
     none = np.empty(0, dtype=np.int64)
     steps = Steps(np.arange(10), end - S, end, number, number, number, off, np.arange(10) > 7, off)
     phases = Phases(np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int32), none, none, none, off[:0])
-    parts = tuple(
-        Telemetry(
-            f"{n}", "spool",
-            (Series("power_watts", Owner(index=n), END_NS - int(back * S) - period * S * np.arange(20, -1, -1),
-                    np.ones(21)),),
-            "sample",
-        )
-        for n, (period, back) in enumerate(sources)
-    )  # fmt: skip
+    parts = tuple(_source(n, period, back) for n, (period, back) in enumerate(sources))
     return Window("j", "r", 0, END_NS, parts, (RankMarks(Identity(rank=0), steps, phases),))
+
+
+def _source(n: int, period: int, back: float) -> Telemetry:
+    at_ns = END_NS - int(back * S) - period * S * np.arange(20, -1, -1)
+    return Telemetry(f"{n}", "spool", (Series("power_watts", Owner(index=n), at_ns, np.ones(21)),), "sample")
 
 
 @pytest.mark.parametrize(
