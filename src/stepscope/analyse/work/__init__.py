@@ -16,6 +16,8 @@ def work_of(op: str, call: Call) -> Work | None:
     if formula is None:
         return None
     try:
-        return formula(call)
+        work = formula(call)
     except Unknown:
         return None
+    # Sizes below zero are no arguments: nothing can be told from them.
+    return None if work is None or work.bytes < 0 or work.flops < 0 else work
