@@ -204,6 +204,17 @@ def compare_schema_page() -> str:
     return schema_text()
 
 
+def notice_schema_page() -> str:
+    """docs/reference/notice.schema.json: the body of a signed webhook."""
+    import json
+
+    import msgspec
+
+    from stepscope.model.notice import Notice
+
+    return json.dumps(msgspec.json.schema(Notice), indent=2, ensure_ascii=False) + "\n"
+
+
 def ops_schema_page() -> str:
     """docs/reference/ops.schema.json."""
     import json
@@ -543,6 +554,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/reference/ops.schema.json": ops_schema_page,
     "docs/reference/compare.md": compare_page,
     "docs/reference/compare.schema.json": compare_schema_page,
+    "docs/reference/notice.schema.json": notice_schema_page,
     "docs/reference/rules.md": rules_page,
     "docs/reference/signals.md": signals_page,
     "docs/reference/step-ring.md": step_ring_page,

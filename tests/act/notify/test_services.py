@@ -20,6 +20,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from stepscope.act.notify.catalog.apprise import BotSender
@@ -29,6 +30,8 @@ from stepscope.act.notify.post import Answered
 from stepscope.views.markup import MARKUPS
 from stepscope.views.notice import text_of, title_of
 from tests.act.notify.made import notice
+
+ROOT = Path(__file__).parents[3]
 
 
 def message(markup: str, **more: object) -> Message:
@@ -95,6 +98,7 @@ def test_a_webhook_is_signed_over_time_and_body_and_holds_the_notice(hook: Hook)
     assert abs(int(at) - time.time()) < 300
     assert headers["x-stepscope-delivery"] == "i-1.open.chat"
     told = json.loads(body)
+    jsonschema.validate(told, json.loads((ROOT / "docs/reference/notice.schema.json").read_text()))
     assert (told["schema"], told["rule"], told["ranks"]) == (
         "stepscope.notice/1", "input-starvation", [0, 1, 2, 3, 7],
     )  # fmt: skip
