@@ -17,8 +17,8 @@ from pathlib import Path
 
 import msgspec
 
+from stepscope.act.post import Answer
 from stepscope.agent.metrics import Exposition, cost_of_process
-from stepscope.agent.post import Answer
 from stepscope.agent.ship import Shipper
 from stepscope.agent.spool import Spool
 from stepscope.model.batch import Samples

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepscope.agent.post import Answer
+from stepscope.act.post import Answer
 from stepscope.agent.remote_write import RemoteWriter, columns_of, snappy
 from stepscope.sources.prometheus import read_parts_of_prometheus
 from tests.agent.made import NS, device, event, job, samples, series

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from stepscope.act.post import Answer
 from stepscope.agent.outage import Outage
-from stepscope.agent.post import Answer
 from stepscope.agent.ship import MOST_ASKED_WAIT_S, MOST_WAIT_S, Shipper, token_from
 from stepscope.agent.spool import Spool
 from stepscope.model.batch import Happened

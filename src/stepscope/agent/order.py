@@ -13,8 +13,8 @@ from urllib.parse import quote
 
 import msgspec
 
+from stepscope.act.post import Answer, Poster, parts_of
 from stepscope.agent.outage import Outage, Tell, where
-from stepscope.agent.post import Answer, Poster, parts_of
 from stepscope.agent.ship import ANSWERS, LEAST_WAIT_S, MOST_WAIT_S, PATH
 from stepscope.agent.turn import Turns
 from stepscope.model.order import Order, Orders

@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from struct import pack
 
+from stepscope.act.post import Answer, Poster
 from stepscope.agent.name import Key, Named, Namer
 from stepscope.agent.outage import Outage, Tell
-from stepscope.agent.post import Answer, Poster
 from stepscope.agent.turn import Turns
 from stepscope.model.batch import Batch, Samples
 

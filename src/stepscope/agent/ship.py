@@ -15,8 +15,8 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from stepscope.act.post import Answer, Poster, parts_of
 from stepscope.agent.outage import Outage, Tell, where
-from stepscope.agent.post import Answer, Poster, parts_of
 from stepscope.agent.shipment import Shipment
 from stepscope.agent.turn import Turns
 from stepscope.model.batch import Ack

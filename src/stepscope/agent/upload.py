@@ -16,8 +16,8 @@ from typing import BinaryIO
 from urllib.parse import quote
 
 from stepscope.act.capture.control import ControlWriter
+from stepscope.act.post import Poster, parts_of
 from stepscope.agent.order import base_of
-from stepscope.agent.post import Poster, parts_of
 from stepscope.model.error import InputError, RefusedError, ServiceError
 from stepscope.trace.packed import packed, unpacked
 from stepscope.trace.secret import SecretsRemoved

@@ -1,19 +1,15 @@
-"""Posts bytes to one address within a time: no redirect is followed, no credentials stand in the address."""
+"""One message to one address, and what its answer means for a channel."""
 
 from __future__ import annotations
 
-import http.client
-import ssl
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from stepscope.act.notify.channel import Sent
+from stepscope.act.post import Poster
 from stepscope.model.error import UsageError
-from stepscope.version import VERSION
 
-MOST_ANSWER_BYTES = 1 << 16
 AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 """Statuses after which it is tried again; another 4xx would come again."""
 
@@ -38,38 +34,23 @@ class Answered:
 
 
 def post(url: str, body: bytes, headers: Mapping[str, str], *, timeout_s: float = 15.0) -> Answered:
-    """Post once. UsageError for what is no address; the line shows no more of it than its host."""
+    """Post once. UsageError for what is no address; the line shows no more of it than its host. Other than an
+    agent's, an address may hold a question: robots have their token there."""
     try:
         parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
-    except ValueError:
+        poster = Poster(f"{parts.scheme}://{parts.netloc}", timeout_s=timeout_s)
+    except (ValueError, UsageError):
         raise UsageError("a channel's address is none; give https://HOST[:PORT]/PATH") from None
-    if parts.scheme not in ("http", "https") or not host:
-        raise UsageError("a channel's address is none; give https://HOST[:PORT]/PATH")
-    connection = (
-        http.client.HTTPSConnection(host, port, timeout=timeout_s, context=ssl.create_default_context())
-        if parts.scheme == "https"
-        else http.client.HTTPConnection(host, port, timeout=timeout_s)
-    )
-    # The socket's time-out begins anew with every byte: this one does not.
-    watch = threading.Timer(timeout_s, connection.close)
-    watch.daemon = True
-    watch.start()
-    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     try:
-        connection.request("POST", path, body, {"User-Agent": f"stepscope/{VERSION}", **headers})
-        answer = connection.getresponse()
-        text = answer.read(MOST_ANSWER_BYTES)
-        return Answered(answer.status, text, _seconds(answer.getheader("Retry-After")))
+        answer = poster.ask("POST", target, body, headers)
     except TimeoutError:
         return Answered(None, why="no answer in time")
-    # ValueError, AttributeError: of ssl and http.client, when the timer closes what they read.
-    except (OSError, http.client.HTTPException, ValueError, AttributeError) as error:
-        why = getattr(error, "strerror", None) or type(error).__name__
-        return Answered(None, why=str(why).lower())
+    except OSError as error:
+        return Answered(None, why=str(error.strerror or error or type(error).__name__).lower())
     finally:
-        watch.cancel()
-        connection.close()
+        poster.cut()
+    return Answered(answer.status, answer.body, _seconds(answer.retry_after))
 
 
 def _seconds(text: str | None) -> float | None:
